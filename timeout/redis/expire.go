@@ -41,7 +41,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if x.leaves() { // the caller may use its own again, and a question left needs them for longer
 		x.ask.Settle = slices.Clone(ask.Settle)
 	}
-	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic, x.busy())...)
+	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic, e.late.lanes(ask.Topic))...)
 	x.batch.Settled = make([]bool, len(x.ask.Settle))
 	for i := range x.ask.Settle {
 		x.open = append(x.open, i)

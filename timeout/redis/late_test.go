@@ -822,6 +822,39 @@ func TestALateAnswerWakesNobodyForTheSlotsOfOthers(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
+// Who asks about outcomes alone waits for their servers.
+func TestAnOutcomeDoesNotWaitForWhatIsOwedToAServerThatIsSlow(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 2, 1)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	require.Len(t, batch.Leased, 3)
+	var other []engine.Outcome
+	s.victim.Pause(t)
+	for _, leased := range batch.Leased {
+		done := []engine.Outcome{{Token: leased.Token, As: engine.Done}}
+		if leased.ID == s.others[0].ID {
+			other = done
+			continue
+		}
+		expire(t, s.Engine, engine.Ask{Lease: time.Hour, Settle: done})
+	}
+	require.True(t, s.Owes("orders"))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.Expire(ctx, engine.Ask{Topic: "orders", Settle: other})
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "it waits")
+	}
+	require.True(t, s.Owes("orders"))
+	s.victim.Continue(t)
+	require.Eventually(t, func() bool { return !s.Owes("orders") }, time.Minute, 10*time.Millisecond)
+}
+
 // A long way to all servers is nothing that a question must be left for: a call that asks now and then would never
 // have a lease, since each comes too late for it.
 func TestAServerFarAwayIsWaitedFor(t *testing.T) {
