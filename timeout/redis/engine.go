@@ -95,9 +95,11 @@ func (e *Engine) Close() error {
 	e.late.close(e.closeTime)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	for _, topic := range e.owed.all() {
-		_, _ = e.Expire(ctx, engine.Ask{Topic: topic}) // the lease of an outcome ends without it
+	var all sync.WaitGroup
+	for topic, outcomes := range e.owed.takeAll() {
+		all.Go(func() { _, _ = e.Expire(ctx, engine.Ask{Topic: topic, Settle: outcomes}) }) // their leases end without it
 	}
-	defer e.late.flights.Wait()
+	all.Wait()
+	defer e.late.work.Wait()
 	return e.redis.Close()
 }

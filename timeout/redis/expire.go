@@ -48,13 +48,13 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	}
 	err := e.using(ctx, ask.Topic, func(l *layout) error { return x.do(ctx, l) })
 	if err = x.settleRest(err); err != nil {
-		x.giveBack(ctx)
+		x.giveBack()
 		return engine.Batch{}, err
 	}
 	x.batch.Leased = engine.Lasting(x.batch.Leased)
 	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	if x.fenced {
-		return x.fence(ctx)
+		return x.fence()
 	}
 	return x.batch, nil
 }
@@ -90,7 +90,7 @@ func (x *expiry) settleRest(err error) error {
 // owe keeps outcomes for a later call.
 func (x *expiry) owe(which []int) {
 	for _, i := range which {
-		x.engine.owed.keep(x.ask.Topic, x.waits[i], x.ask.Settle[i])
+		x.engine.owe(x.ask.Topic, x.waits[i], x.ask.Settle[i])
 	}
 }
 
@@ -416,21 +416,17 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 }
 
 // fence is the answer if a slot belongs to somebody else.
-func (x *expiry) fence(ctx context.Context) (engine.Batch, error) {
-	x.giveBack(ctx)
+func (x *expiry) fence() (engine.Batch, error) {
+	x.giveBack()
 	x.batch.Leased = nil
 	return x.batch, fmt.Errorf("%w: term %d of topic %s", engine.ErrFenced, x.ask.Term, x.ask.Topic)
 }
 
-// giveBack has the leased tasks wait again, with no attempt lost. If that fails, the leases
-// end by themselves.
-func (x *expiry) giveBack(ctx context.Context) {
-	if len(x.batch.Leased) == 0 {
-		return
-	}
-	back := engine.Ask{Topic: x.ask.Topic, Node: x.ask.Node, Lease: x.ask.Lease} // waits for no slow server, as x itself
+// giveBack has the leased tasks wait again, with no attempt lost.
+func (x *expiry) giveBack() {
+	var back []engine.Outcome
 	for _, leased := range x.batch.Leased {
-		back.Settle = append(back.Settle, engine.Outcome{Token: leased.Token, As: engine.Pending, Refund: true})
+		back = append(back, engine.Outcome{Token: leased.Token, As: engine.Pending, Refund: true})
 	}
-	_, _ = x.engine.Expire(context.WithoutCancel(ctx), back) // the client has timeouts of its own
+	x.engine.settle(x.ask.Topic, x.ask.Lease, back) // waits for no slow server, as x itself
 }

@@ -61,7 +61,7 @@ func (e *Engine) SlotKey(topic string, slot int) string {
 }
 
 // Owe makes the engine owe a slot of the topic an outcome.
-func (e *Engine) Owe(topic string) { e.owed.keep(topic, 0, engine.Outcome{}) }
+func (e *Engine) Owe(topic string) { e.owe(topic, 0, engine.Outcome{}) }
 
 // Knows reports whether the engine remembers a topic.
 func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }

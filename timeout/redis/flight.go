@@ -29,7 +29,11 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation) (ended
 	}
 	late, flights := x.engine.late, x.engine.flights(calls)
 	landed := make(chan *flight, len(flights))
-	if !late.begin(flights, func(f *flight) { x.fly(ctx, l, f, landed) }) {
+	flying := make([]func(), len(flights))
+	for i, f := range flights {
+		flying[i] = func() { x.fly(ctx, l, f, landed) }
+	}
+	if !late.begin(flying...) {
 		return calls, nil, x.engine.run(ctx, calls)
 	}
 	take := func(f *flight) {
@@ -93,7 +97,7 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	own.owe(append(own.failed, own.open...))
 	own.ask.Lease = 0 // to give back is no question to be left
 	if own.fenced {
-		own.giveBack(within)
+		own.giveBack()
 		own.batch.Leased = nil
 	}
 	a := &arrival{x.ask, x.begun, own.batch.Leased, own.batch.Died}
@@ -109,7 +113,7 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	case <-late.over:
 	}
 	if own.batch.Leased = late.remove(a); len(own.batch.Leased) > 0 {
-		own.giveBack(within)
+		own.giveBack()
 		late.tell(a.ask.Topic)
 	}
 }

@@ -30,8 +30,8 @@ const (
 // late are the questions left with servers of a Cluster, and their answers. A topic leaves no other question
 // with a server meanwhile.
 type late struct {
-	flights sync.WaitGroup
-	over    chan struct{} // closed by close
+	work sync.WaitGroup // flights, and what is repaid
+	over chan struct{}  // closed by close
 
 	mu       sync.Mutex // guards the fields below, and left and landed of each flight
 	closed   bool
@@ -61,15 +61,15 @@ type arrival struct {
 // fresh is how long the leases may still be handed out. A quarter of their time is left then, or more.
 func (a *arrival) fresh() time.Duration { return a.ask.Lease - a.ask.Lease/4 - time.Since(a.asked) }
 
-// begin starts flights, unless Close has begun.
-func (t *late) begin(flights []*flight, fly func(*flight)) bool {
+// begin starts work that Close waits for, unless Close has begun.
+func (t *late) begin(all ...func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return false
 	}
-	for _, f := range flights {
-		t.flights.Go(func() { fly(f) })
+	for _, work := range all {
+		t.work.Go(work)
 	}
 	return true
 }
@@ -246,7 +246,7 @@ func (t *late) close(patience time.Duration) {
 	t.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
-		t.flights.Wait()
+		t.work.Wait()
 		close(ended)
 	}()
 	select {

@@ -792,6 +792,42 @@ func TestWhatABusyServerHasIsDueInTime(t *testing.T) {
 	s.victim.Continue(t)
 }
 
+// A worker may have no room for more tasks, or may have ended. The lease would end, and another node would run the
+// task again.
+func TestWhatIsOwedToAServerThatWasSlowIsToldWithoutAnotherCall(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 2, 0)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	require.Len(t, batch.Leased, 2)
+	s.victim.Pause(t)
+	for _, leased := range batch.Leased { // with a question, and while it is left
+		expire(t, s.Engine, engine.Ask{Lease: time.Hour, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
+		require.Equal(t, 1, s.questions())
+	}
+	s.victim.Continue(t)
+	require.Eventually(t, func() bool {
+		return get(t, s.Engine, s.own[0].ID).State == engine.None && get(t, s.Engine, s.own[1].ID).State == engine.None
+	}, time.Minute, 10*time.Millisecond)
+}
+
+func TestALeaseGivenBackInVainIsGivenBackAgain(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 1, 0)
+	s.SetLinger(5 * patience)
+	s.victim.Pause(t)
+	require.Empty(t, expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour}).Leased)
+	s.victim.Continue(t)
+	s.late(t, 1)
+	mend := breakSlot(t, s.victim, s.Engine, s.own[0].ID)
+	s.late(t, 0)
+	require.Eventually(t, func() bool { return s.Owes("orders") }, time.Minute, time.Millisecond)
+	mend()
+	require.Eventually(t, func() bool {
+		found := get(t, s.Engine, s.own[0].ID)
+		return found.State == engine.Pending && found.Attempts == 0
+	}, time.Minute, 10*time.Millisecond)
+}
+
 // This engine hears of tasks of other nodes, and not of their ends.
 func TestALateAnswerWakesNobodyForTheSlotsOfOthers(t *testing.T) {
 	t.Parallel()
@@ -853,6 +889,25 @@ func TestAnOutcomeDoesNotWaitForWhatIsOwedToAServerThatIsSlow(t *testing.T) {
 	require.True(t, s.Owes("orders"))
 	s.victim.Continue(t)
 	require.Eventually(t, func() bool { return !s.Owes("orders") }, time.Minute, 10*time.Millisecond)
+}
+
+// The next attempt would come later.
+func TestCloseTellsWhatASlotHasRefusedJustNow(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 1, 1)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	require.Len(t, batch.Leased, 2)
+	mend := breakSlot(t, s.victim, s.Engine, s.own[0].ID)
+	var done []engine.Outcome
+	for _, leased := range batch.Leased {
+		done = append(done, engine.Outcome{Token: leased.Token, As: engine.Done})
+	}
+	expire(t, s.Engine, engine.Ask{Max: 1, Settle: done})
+	require.True(t, s.Owes("orders"))
+	mend()
+	require.NoError(t, s.Close())
+	other := openEngine(t, s.victim, redis.Config{Prefix: s.Prefix()})
+	require.Equal(t, engine.None, get(t, other, s.own[0].ID).State)
 }
 
 // A long way to all servers is nothing that a question must be left for: a call that asks now and then would never

@@ -1,8 +1,8 @@
 package redis
 
 import (
-	"maps"
-	"slices"
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -23,6 +23,7 @@ const (
 type owed struct {
 	mu     sync.Mutex
 	topics map[string]map[int]*debt
+	repaid map[string]bool // the topics with a repay under way
 }
 
 type debt struct {
@@ -47,6 +48,20 @@ func (o *owed) take(topic string, busy map[int]int) (outcomes []engine.Outcome) 
 	return outcomes
 }
 
+// takeAll returns everything, by topic.
+func (o *owed) takeAll() map[string][]engine.Outcome {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make(map[string][]engine.Outcome)
+	for topic, debts := range o.topics {
+		for _, d := range debts {
+			all[topic] = append(all[topic], d.outcomes...)
+		}
+	}
+	clear(o.topics)
+	return all
+}
+
 // has reports whether outcomes of a topic wait.
 func (o *owed) has(topic string) bool {
 	o.mu.Lock()
@@ -61,19 +76,12 @@ func (o *owed) owes(topic string, lane int) bool {
 	return o.topics[topic][lane] != nil
 }
 
-// all returns the topics with outcomes.
-func (o *owed) all() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Collect(maps.Keys(o.topics))
-}
-
-// keep has an outcome be settled later.
-func (o *owed) keep(topic string, lane int, outcome engine.Outcome) {
+// keep has an outcome be settled later. It reports whether nothing repays the topic yet.
+func (o *owed) keep(topic string, lane int, outcome engine.Outcome) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.topics == nil {
-		o.topics = make(map[string]map[int]*debt)
+		o.topics, o.repaid = make(map[string]map[int]*debt), make(map[string]bool)
 	}
 	if o.topics[topic] == nil {
 		o.topics[topic] = make(map[int]*debt)
@@ -88,4 +96,52 @@ func (o *owed) keep(topic string, lane int, outcome engine.Outcome) {
 	}
 	d.outcomes = append(d.outcomes, outcome)
 	d.outcomes = d.outcomes[max(0, len(d.outcomes)-maxOwed):]
+	first = !o.repaid[topic]
+	o.repaid[topic] = true
+	return first
+}
+
+// clear reports whether nothing of a topic is owed any more. Then it is repaid.
+func (o *owed) clear(topic string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.topics[topic]) > 0 {
+		return false
+	}
+	delete(o.repaid, topic)
+	return true
+}
+
+// owe has an outcome be settled by the next call of Expire, or by the engine: nobody may call, since a worker has
+// no room, is paused or has ended.
+func (e *Engine) owe(topic string, lane int, outcome engine.Outcome) {
+	if e.owed.keep(topic, lane, outcome) {
+		e.late.begin(func() { e.repay(topic) })
+	}
+}
+
+// repay settles what is owed of a topic, until there is nothing more or the engine ends.
+func (e *Engine) repay(topic string) {
+	for !e.owed.clear(topic) {
+		select {
+		case <-time.After(owedRest):
+			e.settle(topic, owedRest, e.owed.take(topic, e.late.lanes(topic)))
+		case <-e.late.over:
+			return
+		}
+	}
+}
+
+// settle tells outcomes. If it fails, it owes them. With a lease it waits for no slow server.
+func (e *Engine) settle(topic string, lease time.Duration, outcomes []engine.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	_, err := e.Expire(context.Background(), engine.Ask{Topic: topic, Lease: lease, Settle: outcomes}) // the client has timeouts of its own
+	if err == nil || errors.Is(err, engine.ErrNotFound) {
+		return
+	}
+	for _, outcome := range outcomes {
+		e.owe(topic, 0, outcome)
+	}
 }
