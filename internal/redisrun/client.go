@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -324,6 +325,20 @@ func (r *Client) onKey(ctx context.Context, key string, ask func(*goredis.Client
 	err = ask(client)
 	r.silence.suspect(client, err)
 	return r.Wrap(err)
+}
+
+// Wait returns how long a call waits for an answer, at most: then it fails. Zero means for ever.
+func (r *Client) Wait(ctx context.Context) (wait time.Duration) {
+	if r.cluster != nil {
+		wait = max(r.cluster.Options().ReadTimeout, 0)
+	} else {
+		wait = max(r.single.Options().ReadTimeout, 0)
+	}
+	if end, ok := ctx.Deadline(); ok {
+		left := max(time.Until(end), 1)
+		wait = cmp.Or(min(wait, left), left)
+	}
+	return wait
 }
 
 // Clustered reports whether it is a client of a Cluster.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -217,10 +218,14 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	}
 	x.putOff(l, settle)
 	var calls []*invocation
+	wait := x.engine.redis.Wait(ctx)
 	for i := range visits {
 		v := &visits[i]
 		c := x.call(l.places[v.slot], v.max, nextChunk(settle, v.slot))
 		c.visit = v
+		if wait > 0 && v.clock > 0 { // and the windows are sent one after the other
+			c.Args[6] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
+		}
 		calls = append(calls, c)
 	}
 	for slot := range settle {
@@ -337,7 +342,7 @@ func nextChunk(bySlot map[int][]int, slot int) []int {
 
 func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := invoke(scriptExpire, at, make([]any, 6, 6+5*len(settle))...)
+	c := invoke(scriptExpire, at, make([]any, 7, 7+5*len(settle))...)
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
@@ -348,7 +353,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 		c.Size += len(text)
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, engine.CeilMillis(x.ask.Lease)
-	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, x.ask.Term, len(settle), engine.CeilMillis(x.ask.Late)
+	c.Args[2], c.Args[3], c.Args[4], c.Args[5], c.Args[6] = lease, x.ask.Term, len(settle), engine.CeilMillis(x.ask.Late), 0
 	return c
 }
 

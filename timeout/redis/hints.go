@@ -61,6 +61,7 @@ func (h *hints) set(slot int, at int64) {
 type visit struct {
 	slot, max int
 	asked     time.Time
+	clock     int64 // the server's then, or a little later; zero if it is not known
 	sets      int
 }
 
@@ -71,23 +72,33 @@ func (h *hints) visits(slots []int, poll time.Duration, room int) []visit {
 	defer h.mu.Unlock()
 	now := time.Now()
 	var visits []visit
+	ask := func(slot int) { visits = append(visits, h.visit(slot, now)) }
 	oldest := -1
 	for _, slot := range slots {
 		s := &h.slots[slot]
 		since := now.Sub(s.asked)
 		if poll < 0 || s.asked.IsZero() || since >= poll || s.next > 0 && s.next <= s.now+since.Milliseconds()+1 {
-			visits = append(visits, visit{slot: slot, asked: now, sets: s.sets})
+			ask(slot)
 		}
 		if oldest < 0 || s.asked.Before(h.slots[oldest].asked) {
 			oldest = slot
 		}
 	}
 	if len(visits) == 0 && oldest >= 0 {
-		visits = append(visits, visit{slot: oldest, asked: now, sets: h.slots[oldest].sets})
+		ask(oldest)
 	}
 	slices.SortStableFunc(visits, func(a, b visit) int { return cmp.Compare(h.first(a.slot), h.first(b.slot)) })
 	h.share(visits, room)
 	return visits
+}
+
+func (h *hints) visit(slot int, now time.Time) visit {
+	s := &h.slots[slot]
+	v := visit{slot: slot, asked: now, sets: s.sets}
+	if s.now > 0 {
+		v.clock = s.now + now.Sub(s.asked).Milliseconds()
+	}
+	return v
 }
 
 // first is when a slot has something, as far as is known: those with nothing come last, or they

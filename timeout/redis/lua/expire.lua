@@ -1,24 +1,25 @@
--- expire(node, lease, max, term, count, late, then for each outcome: id, lease, as, after, error):
+-- expire(node, lease, max, term, count, late, by, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
 -- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set, "f" the
 -- same with an error.
--- node is a record's, with its length.
+-- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 'termat', 'big')
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local present, latest = text(now), text(now - ARGV[6])
-local term, count = tonumber(ARGV[4]), tonumber(ARGV[5])
+local term, count, by = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
 local settled = {}
+if by > 0 and now > by then max = 0 end
 
 if count > 0 then
   local ids = {}
-  for i = 1, count do ids[i] = ARGV[5 * i + 2] end
+  for i = 1, count do ids[i] = ARGV[5 * i + 3] end
   local records = call('HMGET', a, unpack(ids))
   local seen, left, forget = {}, {}, {}
   local again, finished, dead, update = {}, {}, {}, {}
   for i = 1, count do
-    local base, id, record = 5 * i + 1, ids[i], records[i]
+    local base, id, record = 5 * i + 2, ids[i], records[i]
     local own = record and not seen[id] and sub(record, 1, 7) == ARGV[base + 2]
     settled[i] = own and '1' or '0'
     if own then
