@@ -134,6 +134,11 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 			return err
 		}
 	}
+	if x.batch.Now.IsZero() && x.away && x.own == 0 { // no server has answered, perhaps for long
+		if failure := l.hints.failure(l.asked(x.ask.Slots)); failure != nil {
+			return failure
+		}
+	}
 	if x.batch.Now.IsZero() && (x.away || x.failure != nil) {
 		x.batch.Now = x.engine.late.now()
 	}
@@ -259,7 +264,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 
 // others reports whether other servers of a Cluster may answer: those that don't hold up no other.
 func (x *expiry) others(l *layout) bool {
-	return x.away || x.leaves() && l.hints.anyGood(l.asked(x.ask.Slots))
+	return x.away || x.leaves() && l.hints.failure(l.asked(x.ask.Slots)) == nil
 }
 
 // hear takes answers. It reports whether a slot has given one, and returns a call that was refused, and an
@@ -294,7 +299,7 @@ func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool,
 		now = x.engine.late.now()
 	}
 	for _, v := range failed {
-		l.hints.failed(v, now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
+		l.hints.failed(v, failure, now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
 	}
 	return good, refused, failure
 }

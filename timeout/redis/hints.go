@@ -21,8 +21,8 @@ type hint struct {
 	backlog int64 // how many are due, as of the last answer
 	now     int64 // the server's clock in the last answer
 	asked   time.Time
-	sets    int  // counts what was set, to see what an answer can't know
-	failed  bool // the last time it was asked
+	sets    int   // counts what was set, to see what an answer can't know
+	failure error // of the last question
 }
 
 func (h *hints) init(slots int) { h.slots = make([]hint, slots) }
@@ -136,7 +136,7 @@ func (h *hints) answered(v visit, now, next, backlog int64) {
 	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
 		next = s.next // set since it was asked, perhaps
 	}
-	s.next, s.backlog, s.now, s.asked, s.failed = next, backlog, now, v.asked, false
+	s.next, s.backlog, s.now, s.asked, s.failure = next, backlog, now, v.asked, nil
 }
 
 // settled notes the time of a next attempt in a slot, if there is one.
@@ -148,22 +148,27 @@ func (h *hints) settled(slot int, next int64) {
 
 // failed has a slot be left alone for a while, and asked again then. now is the servers' time,
 // or zero if it is not known.
-func (h *hints) failed(v visit, now time.Time, again time.Duration) {
+func (h *hints) failed(v visit, failure error, now time.Time, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[v.slot]
-	s.asked, s.backlog, s.next, s.failed = v.asked, 0, 0, true
+	s.asked, s.backlog, s.next, s.failure = v.asked, 0, 0, failure
 	if !now.IsZero() {
 		s.now = now.UnixMilli()
 		s.next = s.now + again.Milliseconds()
 	}
 }
 
-// anyGood reports whether one of some slots has not failed.
-func (h *hints) anyGood(slots []int) bool {
+// failure returns an error if all of some slots have failed.
+func (h *hints) failure(slots []int) (failure error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.ContainsFunc(slots, func(slot int) bool { return !h.slots[slot].failed })
+	for _, slot := range slots {
+		if failure = h.slots[slot].failure; failure == nil {
+			return nil
+		}
+	}
+	return failure
 }
 
 // due reports whether some of the slots have due tasks, as of their last answer.
