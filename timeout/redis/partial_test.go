@@ -72,6 +72,23 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond, "it is told later")
 }
 
+// The slot is told again after a second. The engine may end sooner.
+func TestCloseTellsASlotThatHasJustFailed(t *testing.T) {
+	t.Parallel()
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	bad := inSlot(0, 2)
+	set(t, e, engine.Task{ID: bad})
+	first := lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	batch := expire(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: first.Token, As: engine.Done}}})
+	require.Equal(t, []bool{true}, batch.Settled)
+	mend()
+	require.NoError(t, e.Close())
+	require.Equal(t, engine.None, get(t, openEngine(t, server, redis.Config{Prefix: e.Prefix()}), bad).State)
+}
+
 // Nobody knows what is due in a slot that does not answer, so the next look is soon.
 func TestASlotThatCanNotBeAskedIsAskedAgainSoon(t *testing.T) {
 	t.Parallel()
