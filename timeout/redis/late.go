@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// patience is how much longer than usual Expire waits for a server of a Cluster. Then it leaves its
-	// question with the server, and the answer is for a later call. So no server makes the tasks of the
+	// patience is how much longer Expire waits for a server of a Cluster than the fastest usually takes. Then it
+	// leaves its question with the server, and the answer is for a later call. So no server makes the tasks of the
 	// others late, and a slow server leases no task in vain.
 	patience = 50 * time.Millisecond
 
@@ -99,14 +99,16 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns how long it usually takes until all flights have landed.
-func (t *late) usual(flights []*flight) (longest time.Duration) {
+// usual returns how long the fastest of some servers usually takes. So one that is always slow holds up no other.
+func (t *late) usual(flights []*flight) (fastest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, f := range flights {
-		longest = max(longest, t.usually[f.lane])
+	for i, f := range flights {
+		if usual := t.usually[f.lane]; i == 0 || usual < fastest {
+			fastest = usual
+		}
 	}
-	return longest
+	return fastest
 }
 
 // took notes how long an answer took.
