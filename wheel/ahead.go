@@ -21,32 +21,46 @@ func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 		// A wide slot is settled at its turn, since some of its timers may be due soon. Its
 		// other timers are due after those of narrower slots, and wait. A timer filed again
 		// in a wide slot after the turn of this slot waits, too.
-		var waiting []dueAhead[V]
-		yieldUntil := func(tick uint64) bool {
-			for len(waiting) > 0 && waiting[0].from <= tick {
-				first := waiting[0]
-				waiting = waiting[1:]
-				if !yield(w.touchedFrom(first.from), first.timers) {
-					return false
-				}
-			}
-			return true
-		}
+		var waiting turns[V]
 		slots, end := w.slotsAhead()
 		for _, s := range slots { // the last one is empty, and comes at end
-			if !yieldUntil(s.visit) {
-				return
+			for _, t := range waiting.until(s.visit) {
+				if !yield(w.touchedFrom(t.from), t.timers) {
+					return
+				}
 			}
-			waiting = w.settleAhead(s, end, waiting)
-			slices.SortStableFunc(waiting, func(a, b dueAhead[V]) int { return cmp.Compare(a.from, b.from) })
+			w.settleAhead(s, end, &waiting)
 		}
 	}
 }
 
-// dueAhead are timers due on a tick or after it. Ahead yields them at the tick's turn.
-type dueAhead[V any] struct {
+// turn is timers due on a tick or after it. Ahead yields them on that tick.
+type turn[V any] struct {
 	from   uint64
 	timers []*TimerOf[V]
+}
+
+// turns are the turns to come, in their order.
+type turns[V any] []turn[V]
+
+func (ts *turns[V]) add(from uint64, t *TimerOf[V]) {
+	i, known := ts.find(from)
+	if !known {
+		*ts = slices.Insert(*ts, i, turn[V]{from: from})
+	}
+	(*ts)[i].timers = append((*ts)[i].timers, t)
+}
+
+// until takes out the turns up to a tick.
+func (ts *turns[V]) until(tick uint64) (passed []turn[V]) {
+	i, _ := ts.find(tick + 1)
+	passed, *ts = (*ts)[:i:i], (*ts)[i:]
+	return passed
+}
+
+// find returns the place of a tick's turn, and whether the turn is there.
+func (ts turns[V]) find(from uint64) (int, bool) {
+	return slices.BinarySearchFunc(ts, from, func(t turn[V], from uint64) int { return cmp.Compare(t.from, from) })
 }
 
 // touchedFrom returns the earliest possible last touch of a timer with a visit on the given
@@ -82,7 +96,7 @@ func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 // settleAhead files the timers of a slot again, each in its present place. Timers shown by no
 // later slot join the waiting ones. Those due at end or after it come at end. If the hand has
 // come by already, the timers are for its next visit and join nobody.
-func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, waiting []dueAhead[V]) []dueAhead[V] {
+func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, waiting *turns[V]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := w.levels.slot[s.slot].empty(); c != nil; {
@@ -99,15 +113,10 @@ func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, waiting []dueAhead[V])
 			if due < end { // its slot may be an earlier one: a limit, or a delay made shorter
 				from = max(s.visit, w.levels.soonest(w.hand, slot))
 			}
-			i := slices.IndexFunc(waiting, func(d dueAhead[V]) bool { return d.from == from })
-			if i < 0 {
-				i, waiting = len(waiting), append(waiting, dueAhead[V]{from: from})
-			}
-			waiting[i].timers = append(waiting[i].timers, t)
+			waiting.add(from, t)
 		}
 		emptied := c
 		c = c.next
 		w.levels.slots.giveBack(emptied)
 	}
-	return waiting
 }
