@@ -9,16 +9,16 @@ import (
 // opSetWatches is the opcode of the request that takes the watches of the last connection to the next one.
 const opSetWatches = 101
 
-// numbered keeps the number of the last change seen (zxid) of a session, and hides all numbers from go-zookeeper, which
-// has a data race: on a new connection it may read the number for opSetWatches after an answer has raised it. The server
-// would not tell of an earlier change then. go-zookeeper writes its own number only if an answer has one.
+// numbered keeps the number of the last change seen (zxid) of a session, and hides all numbers from go-zookeeper.
+// go-zookeeper has a data race: on a new connection it may read the number for opSetWatches after an answer has raised
+// it. The server would not tell of an earlier change then. go-zookeeper writes its own number only if an answer has one.
 type numbered struct {
 	net.Conn
 	last   *int64 // number of the last answer, of all connections of the session
 	before int64  // the same when this connection began
 	asked  bool   // go-zookeeper has asked for the session
 
-	// The packet that is being read.
+	// The packet under way.
 	answered bool // it is not the answer to the first request, which has no number
 	at, size int  // bytes read, with four for the size; size of the rest
 	xid      int32
