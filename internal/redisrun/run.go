@@ -45,6 +45,7 @@ type Call struct {
 	Answer []any
 	Status string
 	Err    error
+	Came   time.Time // of the answer
 }
 
 // Run runs scripts, those for one slot in their order. After it each call has an answer, a status or
@@ -294,7 +295,9 @@ func words(run []*Call) []any {
 func (r *Client) take(run []*Call, sent *goredis.Cmd) {
 	answer, err := sent.Result()
 	answers, _ := answer.([]any)
+	came := time.Now()
 	for i, c := range run {
+		c.Came = came
 		switch {
 		case err != nil || len(run) == 1:
 			c.take(answer, err, r.names)

@@ -287,7 +287,7 @@ func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool,
 		default:
 			x.take(l, c)
 			if c.visit != nil {
-				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]))
+				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
 			} else {
 				l.hints.settled(c.at.slot, integer(c.Answer[1]))
 			}

@@ -19,10 +19,12 @@ type hints struct {
 type hint struct {
 	next    int64 // the first time there, zero for none
 	backlog int64 // how many are due, as of the last answer
-	now     int64 // the server's clock in the last answer
+	now     int64 // the server's clock at asked, or later
 	asked   time.Time
-	sets    int   // counts what was set, to see what an answer can't know
-	failure error // of the last question
+	sets    int       // counts what was set, to see what an answer can't know
+	failure error     // of the last question
+	told    int64     // the server's clock in the last answer
+	came    time.Time // when that came
 }
 
 func (h *hints) init(slots int) { h.slots = make([]hint, slots) }
@@ -61,7 +63,7 @@ func (h *hints) set(slot int, at int64) {
 type visit struct {
 	slot, max int
 	asked     time.Time
-	clock     int64 // the server's then, or a little later; zero if it is not known
+	clock     int64 // the server's then, or a little less; zero if it is not known
 	sets      int
 }
 
@@ -95,8 +97,8 @@ func (h *hints) visits(slots []int, poll time.Duration, room int) []visit {
 func (h *hints) visit(slot int, now time.Time) visit {
 	s := &h.slots[slot]
 	v := visit{slot: slot, asked: now, sets: s.sets}
-	if s.now > 0 {
-		v.clock = s.now + now.Sub(s.asked).Milliseconds()
+	if s.told > 0 {
+		v.clock = s.told + now.Sub(s.came).Milliseconds()
 	}
 	return v
 }
@@ -126,7 +128,7 @@ func (h *hints) share(visits []visit, room int) {
 }
 
 // answered notes what a slot has said.
-func (h *hints) answered(v visit, now, next, backlog int64) {
+func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if v.slot >= len(h.slots) {
@@ -137,6 +139,7 @@ func (h *hints) answered(v visit, now, next, backlog int64) {
 		next = s.next // set since it was asked, perhaps
 	}
 	s.next, s.backlog, s.now, s.asked, s.failure = next, backlog, now, v.asked, nil
+	s.told, s.came = now, came
 }
 
 // settled notes the time of a next attempt in a slot, if there is one.
