@@ -727,6 +727,10 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 0.1, cfg.Age.Jitter)
 	require.Equal(t, 3, cfg.Rate.Strikes)
 	require.Equal(t, time.Second, cfg.Closing.Timeout)
+	require.Equal(t, 50*ms, newKeeper(t, Config{Timeout: 500 * ms}).policy.Load().sleep)
+	probe := newKeeper(t, Config{Probe: Probing{Count: 2}}).Config().Probe
+	require.Equal(t, 30*time.Second, probe.After)
+	require.Equal(t, 15*time.Second, probe.Timeout)
 }
 
 func TestSilentLoggerStaysSilentButPanicsAreHeard(t *testing.T) {

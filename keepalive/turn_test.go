@@ -180,3 +180,42 @@ func TestRescuedReadIdleTakesTurns(t *testing.T) {
 		require.Less(t, took, 12*time.Second, "nobody else is being closed")
 	})
 }
+
+func TestAnUpdateWithoutAPaceClosesTheQueueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{MaxPerSecond: 1}})
+		for range 100 {
+			pipe(k)
+		}
+		time.Sleep(65 * time.Second)
+		require.InDelta(t, 95, k.Len(), 1)
+		require.NoError(t, k.Update(Config{Timeout: time.Minute}))
+		time.Sleep(100 * ms)
+		require.Zero(t, k.Len())
+	})
+}
+
+func TestTurns(t *testing.T) {
+	k := newKeeper(t, Config{Closing: Closing{MaxPerSecond: 10}})
+	first, err := guardOf(k, nil)
+	require.NoError(t, err)
+	second, err := guardOf(k, nil)
+	require.NoError(t, err)
+	p := k.policy.Load()
+
+	queue := pace{queue: []*Guard{first}, serving: true}
+	require.False(t, queue.take(second, p), "the first one comes first")
+	require.Equal(t, []*Guard{first, second}, queue.queue)
+
+	now := time.Now()
+	turns := pace{next: now, back: make(chan struct{}, 1)}
+	require.True(t, turns.takeAt(now, 10, time.Second/10))
+	require.Equal(t, now.Add(time.Second/10), turns.next)
+	require.False(t, turns.takeAt(now, 10, time.Second/10))
+	turns.giveBack(10)
+	require.Equal(t, now, turns.next)
+	require.Len(t, turns.back, 1)
+	require.True(t, turns.takeAt(now, 10, time.Second/10))
+	turns.giveBack(0) // an Update has ended the pace
+	require.True(t, turns.takeAt(now, 0, time.Second/10))
+}
