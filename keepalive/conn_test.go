@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -68,7 +69,7 @@ type readEnds struct {
 
 func (c *readEnds) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err == io.ErrClosedPipe {
+	if errors.Is(err, io.ErrClosedPipe) {
 		err = c.err
 	}
 	return n, err
