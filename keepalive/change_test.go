@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
@@ -254,4 +255,27 @@ func TestUpdateKeepsTheCountsOfTheSameTimeout(t *testing.T) {
 	require.Nil(t, advisor(2*time.Minute, false))
 	_, nearMisses := k.policy.Load().advisor.get(0)
 	require.Zero(t, nearMisses)
+}
+
+func TestChangesOfAConnectionAreChecked(t *testing.T) {
+	k := newKeeper(t, Config{Rate: Rate{MinBeat: time.Second}})
+	c, _ := pipe(k)
+	g := Of(c)
+	require.NoError(t, g.SetActivity(ActivityReadWrite))
+	require.Equal(t, rules.ReadsWrite, g.life())
+	require.NoError(t, g.SetActivity(ActivityManual))
+	require.ErrorIs(t, g.SetActivity(7), ErrArgument)
+	require.ErrorIs(t, g.SetActivity(ActivityKernel), ErrArgument, "with MinBeat New would refuse it, too")
+	require.Equal(t, rules.Touches, g.life())
+	_, err := g.SetTimeout(0)
+	require.ErrorIs(t, err, ErrArgument)
+
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, g.SetActivity(ActivityManual), ErrNotGuarded)
+	_, err = g.SetTimeout(time.Second)
+	require.ErrorIs(t, err, ErrNotGuarded)
+	for _, beat := range []time.Duration{0, time.Second} {
+		_, err = g.SetInterval(beat)
+		require.ErrorIs(t, err, ErrNotGuarded)
+	}
 }

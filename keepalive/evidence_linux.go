@@ -16,17 +16,20 @@ func socketTells(fd uintptr) bool {
 	return err == nil && protocol == unix.IPPROTO_TCP
 }
 
-// ask asks a socket. Only TCP knows when bytes last came and went. TCP keepalive counts in
-// neither.
+// ask asks a socket.
 func ask(fd uintptr) evidence {
 	e := nothing
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
 		e.unread = n
 	}
-	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return e
+	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+		e.tell(info)
 	}
+	return e
+}
+
+// tell fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.
+func (e *evidence) tell(info *unix.TCPInfo) {
 	e.received = atLeast(info.Last_data_recv)
 	e.sent = sentAtLeast(info)
 	e.acked = ackedAtLeast(info)
@@ -39,7 +42,6 @@ func ask(fd uintptr) evidence {
 	e.answered = info.Bytes_acked
 	e.unsent = info.Notsent_bytes > 0
 	e.pending = e.unsent || info.Unacked > 0
-	return e
 }
 
 // ackedAtLeast returns how long ago the peer has acknowledged new bytes, at least. It did so at

@@ -38,6 +38,40 @@ func TestWhatIsKnownFromTheFiguresOfTheKernel(t *testing.T) {
 	require.Zero(t, atLeast(0))
 }
 
+func TestWhatASocketTells(t *testing.T) {
+	tell := func(info unix.TCPInfo) evidence {
+		e := evidence{unread: 30}
+		e.tell(&info)
+		return e
+	}
+	info := unix.TCPInfo{Last_data_recv: 1000, Last_data_sent: 2000, Last_ack_recv: 3000, Rtt: 50_000, Bytes_received: 100, Bytes_acked: 40}
+	want := evidence{
+		unread: 30, taken: 70, received: time.Second - tooOld, roundTrip: 50 * ms,
+		sent: 2*time.Second - tooOld, answered: 40, acked: 3*time.Second - tooOld,
+	}
+	require.Equal(t, want, tell(info))
+	require.EqualValues(t, 100, want.arrived())
+
+	again := info
+	again.Retransmits = 1
+	e := tell(again)
+	require.Equal(t, 3*time.Second-tooOld, e.sent, "the bytes sent again are no news")
+	again.Last_ack_recv = 1000
+	e = tell(again)
+	require.Equal(t, 2*time.Second-tooOld, e.sent)
+
+	under := info
+	under.Unacked = 1
+	e = tell(under)
+	require.True(t, e.pending)
+	require.False(t, e.unsent)
+	waits := info
+	waits.Notsent_bytes = 1
+	e = tell(waits)
+	require.True(t, e.pending)
+	require.True(t, e.unsent)
+}
+
 func TestRoundedUpToMilliseconds(t *testing.T) {
 	require.Equal(t, 4*ms, roundedUp(4*ms))
 	require.Equal(t, 10*time.Second/3000+ms, roundedUp(10*time.Second/3000), "300 Hz")

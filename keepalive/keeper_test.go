@@ -632,6 +632,11 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		{Config{Probe: Probing{Timeout: -1}}, "keepalive: invalid argument: Probe.Timeout -1ns, must not be negative"},
 		{Config{Probe: Probing{Count: -1}}, "keepalive: invalid argument: Probe.Count -1, must not be negative"},
 		{Config{Probe: Probing{Count: 101}}, "keepalive: invalid argument: Probe.Count 101, must be at most 100"},
+		{Config{Probe: Probing{Send: func(any) error { return nil }}, Activity: ActivityReadWrite}, "keepalive: invalid argument: Probe.Send with Activity readwrite, for which the probe itself would be life"},
+		{Config{Probe: Probing{After: ms, Timeout: time.Second}}, "keepalive: invalid argument: Probe.After 1ms and Probe.Timeout 1s, must be at least Tick 10ms"},
+		{Config{Probe: Probing{After: time.Second, Timeout: ms}}, "keepalive: invalid argument: Probe.After 1s and Probe.Timeout 1ms, must be at least Tick 10ms"},
+		{Config{Probe: Probing{After: 61 * time.Second, Timeout: time.Second}}, "keepalive: invalid argument: Probe.After 1m1s and 1 times Probe.Timeout 1s, must not be more than Timeout 1m0s"},
+		{Config{Probe: Probing{After: 30 * time.Second, Timeout: 10*time.Second + 1, Count: 3}}, "keepalive: invalid argument: Probe.After 30s and 3 times Probe.Timeout 10.000000001s, must not be more than Timeout 1m0s"},
 		{Config{Age: Age{Max: -1}}, "keepalive: invalid argument: Age.Max -1ns, must not be negative"},
 		{Config{Age: Age{Max: 1, Grace: -1}}, "keepalive: invalid argument: Age.Grace -1ns, must not be negative"},
 		{Config{Age: Age{Grace: 1}}, "keepalive: invalid argument: Age.Grace 1ns without an Age.Max"},
@@ -656,6 +661,9 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		{Interval: Interval{Multiplier: 1, Min: 1, Max: 1}},
 		{Probe: Probing{Count: 100}, Rate: Rate{Strikes: 100}, Closing: Closing{MaxPerSecond: 1e9, Mode: CloseReset}},
 		{Age: Age{Jitter: -1}},
+		{Probe: Probing{After: 30 * time.Second, Timeout: 10 * time.Second, Count: 3}},
+		{Probe: Probing{After: 10 * ms, Timeout: 10 * ms}},
+		{Activity: ActivityReadWrite},
 	} {
 		require.NoError(t, cfg.Validate())
 	}
@@ -731,6 +739,10 @@ func TestDefaults(t *testing.T) {
 	probe := newKeeper(t, Config{Probe: Probing{Count: 2}}).Config().Probe
 	require.Equal(t, 30*time.Second, probe.After)
 	require.Equal(t, 15*time.Second, probe.Timeout)
+	for timeout, want := range map[time.Duration]time.Duration{10 * time.Second: 5 * time.Second, 15 * ms: 10 * ms} {
+		after, wait, count := Probing{}.times(timeout, 10*ms)
+		require.Equal(t, []time.Duration{want, want, 1}, []time.Duration{after, wait, time.Duration(count)})
+	}
 }
 
 func TestSilentLoggerStaysSilentButPanicsAreHeard(t *testing.T) {
