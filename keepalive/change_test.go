@@ -279,3 +279,29 @@ func TestChangesOfAConnectionAreChecked(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotGuarded)
 	}
 }
+
+// It begins now, also if the silence was looked at before.
+func TestATimeoutOfItsOwnBeginsNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Minute})
+		c, peer := pipe(k)
+		defer peer.Close()
+		time.Sleep(5 * time.Minute)
+		require.True(t, Of(c).quiet())
+		begun := time.Now()
+		in, err := Of(c).SetTimeout(time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, in)
+		requireClosed(t, k, c, ReasonIdle, begun, time.Minute)
+
+		c, peer = pipe(k)
+		defer peer.Close()
+		_, err = Of(c).SetTimeout(time.Minute)
+		require.NoError(t, err)
+		begun = time.Now()
+		in, err = Of(c).SetInterval(0)
+		require.NoError(t, err)
+		require.Equal(t, 10*time.Minute, in)
+		requireClosed(t, k, c, ReasonIdle, begun, 10*time.Minute)
+	})
+}
