@@ -1,0 +1,121 @@
+package keepalive
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// The peer was heard between the decision and its end.
+func TestAnEndThatComesTooLateLeavesNothing(t *testing.T) {
+	k := newKeeper(t, Config{})
+	c, peer := pipe(k)
+	defer peer.Close()
+	v := &visit{Guard: Of(c), policy: k.policy.Load()}
+	v.apply(rules.Outcome{Do: rules.Close, Why: rules.Idle})
+	require.True(t, v.done)
+	require.Zero(t, v.reason(), "or Close would leave it to the Keeper")
+	require.Zero(t, k.leaving.Load(), "or a drain would never end")
+	require.Equal(t, 1, k.Len())
+	require.True(t, v.end(rules.Outcome{Do: rules.Close, Why: rules.Idle, Anyway: true}), "touched or not")
+	require.Zero(t, k.Len())
+	require.Zero(t, k.leaving.Load())
+}
+
+func TestTheContextIsDoneBeforeTheFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := false
+		k := newKeeper(t, Config{Timeout: time.Second, Closing: Closing{Farewell: func(conn any, _ Reason) []byte {
+			said = Of(conn).Context().Err() != nil
+			return nil
+		}}})
+		c, peer := pipe(k)
+		defer peer.Close()
+		require.NoError(t, Of(c).Context().Err())
+		requireClosed(t, k, c, ReasonIdle, time.Now(), time.Second)
+		require.True(t, said)
+	})
+}
+
+func TestWhatADecisionSaysIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		k := newKeeper(t, Config{Logger: log.Logger(slog.LevelDebug)})
+		c, peer := pipe(k)
+		defer peer.Close()
+		v := &visit{Guard: Of(c), policy: k.policy.Load()}
+		v.count(rules.Outcome{})
+		require.Zero(t, k.Stats().Spared)
+		v.count(rules.Outcome{Spared: true})
+		require.EqualValues(t, 1, k.Stats().Spared)
+		var would rules.Outcome
+		would.Would[rules.Idle] = true
+		v.count(would)
+		require.Equal(t, map[Reason]uint64{ReasonIdle: 1}, k.Stats().WouldClose)
+		require.Len(t, log.Lines("would close"), 1)
+		require.Empty(t, k.Stats().Closed)
+
+		slow := func() int {
+			v.count(rules.Outcome{Slow: true})
+			return len(log.Lines("so_far"))
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, 1, slow())
+		time.Sleep(time.Minute - ms)
+		require.Equal(t, 1, slow(), "once a minute")
+		time.Sleep(ms)
+		require.Equal(t, 2, slow())
+		require.Len(t, log.Lines("so_far=3"), 1)
+	})
+}
+
+func TestRefusalsAreCountedByTheirReason(t *testing.T) {
+	k := newKeeper(t, Config{})
+	k.refuse(errPerKey)
+	for range 2 {
+		k.refuse(ReasonFull)
+	}
+	for range 3 {
+		k.refuse(ReasonDrain)
+	}
+	s := k.Stats()
+	require.Equal(t, []uint64{1, 2, 3}, []uint64{s.RefusedPerKey, s.RefusedFull, s.RefusedDrain})
+	require.EqualValues(t, 1, k.bursts.perKey)
+	require.EqualValues(t, 2, k.bursts.full)
+}
+
+func TestReasonsKnowWhetherToComeBack(t *testing.T) {
+	all := Reasons()
+	require.Equal(t, ReasonPeer, all[0])
+	require.Equal(t, reasons-1, all[len(all)-1])
+	require.Len(t, all, int(reasons)-1)
+	require.Equal(t, "keepalive: Reason(0)", Reason(0).Error())
+	require.Equal(t, "keepalive: "+reasons.String(), reasons.Error())
+	require.False(t, Reason(0).Retryable())
+	require.False(t, reasons.Retryable())
+	require.False(t, ReasonLocal.Retryable())
+	require.True(t, ReasonPeer.Retryable())
+	require.True(t, (reasons - 1).Retryable())
+}
+
+func TestPressureIsMeasuredOnceASecondAndAfterAnUpdate(t *testing.T) {
+	asked := 0
+	cfg := Config{Timeout: time.Minute, Room: Room{Pressure: Pressure{Used: func() float64 { asked++; return 0 }}}}
+	k := newKeeper(t, cfg)
+	require.Equal(t, 15*time.Second, k.Config().Room.Pressure.Timeout)
+	measured := func(now time.Duration) int {
+		k.pressure(k.policy.Load(), now)
+		return asked
+	}
+	require.Equal(t, 1, measured(time.Hour))
+	require.Equal(t, 1, measured(time.Hour+time.Second-1))
+	require.Equal(t, 2, measured(time.Hour+time.Second))
+	require.NoError(t, k.Update(cfg))
+	require.Equal(t, 3, measured(time.Hour+time.Second))
+}
