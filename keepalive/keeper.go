@@ -155,16 +155,14 @@ func (k *Keeper) Close() error {
 	return err
 }
 
-// call runs a function of the user. A panic harms nobody else, and is reported. ok is false
-// after a panic, or after runtime.Goexit.
-func (k *Keeper) call(name string, f func()) (ok bool) {
+// call runs a function of the user. A panic harms nobody else, and is reported.
+func (k *Keeper) call(name string, f func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			k.reportPanic(fmt.Sprintf("%s: %v", name, v), debug.Stack())
 		}
 	}()
 	f()
-	return true
 }
 
 func (k *Keeper) reportPanic(value any, stack []byte) {
