@@ -9,18 +9,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-const (
-	// lookAgain is the wait for the next look after a shard did not answer.
-	lookAgain = time.Second
-
-	// maxOwed is the largest number of outcomes of a topic kept for a shard. There are never
-	// more than this process has leased.
-	maxOwed = 100_000
-)
+// lookAgain is the wait for the next look after a shard did not answer.
+const lookAgain = time.Second
 
 // Expire implements engine.Engine. It asks the shards of the slots at the same time, each for its
 // share of Max. If some had less, it asks the others again. If a shard is silent while others
-// answer, its outcomes wait for a later call; until then they count as settled.
+// answer, its outcomes wait for a later call or until the shard is back. Until then they count as settled.
 func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Batch{}, err
@@ -230,18 +224,13 @@ func (x *expiry) failure() error {
 
 // keepOwed keeps outcomes not delivered to their shards.
 func (x *expiry) keepOwed(of func(*part) []engine.Outcome) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	for place := range x.parts {
-		if owed := of(&x.parts[place]); len(owed) > 0 {
-			all := append(x.owed[place][x.ask.Topic], owed...)
-			x.owed[place][x.ask.Topic] = all[max(0, len(all)-maxOwed):]
-		}
+		x.owe(place, x.ask.Topic, of(&x.parts[place]))
 	}
 }
 
 // giveBack puts the earliest leased tasks into the batch, at most most of them. It gives the
-// others back. If giving back fails, their leases end in time.
+// others back.
 func (x *expiry) giveBack(ctx context.Context, most int) {
 	var leased []engine.Leased
 	for i := range x.parts {
@@ -261,10 +250,8 @@ func (x *expiry) giveBack(ctx context.Context, most int) {
 		x.parts[place].batch.Next = x.parts[place].batch.Now
 	}
 	x.together(func(place int) bool { return len(back[place]) > 0 }, func(s *shard) error {
-		return x.call(context.WithoutCancel(ctx), s, func(ctx context.Context, e engine.Engine) error {
-			_, err := e.Expire(ctx, engine.Ask{Topic: x.ask.Topic, Node: x.ask.Node, Settle: back[s.place]})
-			return err
-		})
+		x.tell(context.WithoutCancel(ctx), s, x.ask.Topic, back[s.place])
+		return nil
 	})
 }
 

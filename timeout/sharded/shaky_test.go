@@ -15,6 +15,8 @@ const (
 	refusing
 	hanging // does nothing, and answers when the caller gives up
 	deaf    // does its work, and answers when the caller gives up
+
+	stubborn // refuses outcomes
 )
 
 var errRefused = errors.New("connection refused")
@@ -70,7 +72,12 @@ func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, erro
 }
 
 func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	return through(ctx, s, func() (engine.Batch, error) { return s.Engine.Expire(ctx, ask) })
+	return through(ctx, s, func() (engine.Batch, error) {
+		if len(ask.Settle) > 0 && s.is.Load() == stubborn {
+			return engine.Batch{}, errRefused
+		}
+		return s.Engine.Expire(ctx, ask)
+	})
 }
 
 func (s *shaky) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {

@@ -137,7 +137,7 @@ func (e *core) regain(s *shard) {
 	}
 }
 
-// guard checks a doubtful shard until it is reached, as long as the engine lives.
+// guard checks a doubtful shard until it is well, as long as the engine lives.
 func (e *core) guard(s *shard) {
 	for {
 		select {
@@ -145,30 +145,29 @@ func (e *core) guard(s *shard) {
 		case <-e.life.Done():
 			return
 		}
-		for rest := firstRest; ; rest = min(2*rest, maxRest) {
-			err := e.reach(e.life, s)
-			if err == nil {
-				break
-			}
-			e.lose(s, err)
+		for rest := firstRest; !e.check(s); rest = min(2*rest, maxRest) {
 			select {
 			case <-time.After(rest):
 			case <-e.life.Done():
 				return
 			}
 		}
-		e.settleDoubt(s)
 	}
 }
 
-// settleDoubt regains a shard after it was reached, if it was away.
-func (e *core) settleDoubt(s *shard) {
+// check reports whether a shard is reached, and has been told what it is owed. The shard is away if it is not reached.
+func (e *core) check(s *shard) bool {
+	if err := e.reach(e.life, s); err != nil {
+		e.lose(s, err)
+		return false
+	}
 	s.mu.Lock()
 	away := s.away
 	s.mu.Unlock()
 	if away != nil {
 		e.regain(s)
 	}
+	return e.repay(s)
 }
 
 // reach opens a shard if necessary, checks its mark, and aligns its topics.

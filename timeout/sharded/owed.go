@@ -1,0 +1,53 @@
+package sharded
+
+import (
+	"context"
+	"slices"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// maxOwed is the largest number of outcomes of a topic kept for a shard. There are never more than this process
+// has leased.
+const maxOwed = 100_000
+
+// owe keeps outcomes for a shard without an answer. The next Expire of the topic tells them, or the shard's guard:
+// nobody may call, since a worker has no room, is paused or has ended.
+func (e *core) owe(place int, topic string, outcomes []engine.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	e.mu.Lock()
+	all := append(e.owed[place][topic], outcomes...)
+	e.owed[place][topic] = all[max(0, len(all)-maxOwed):]
+	e.mu.Unlock()
+	e.shards[place].doubt()
+}
+
+// repay tells a shard what it is owed. It reports whether the shard has answered.
+func (e *core) repay(s *shard) bool {
+	e.mu.Lock()
+	owed := e.owed[s.place]
+	e.owed[s.place] = make(map[string][]engine.Outcome)
+	e.mu.Unlock()
+	answered := true
+	for topic, outcomes := range owed {
+		for some := range slices.Chunk(outcomes, chunk) {
+			answered = e.tell(e.life, s, topic, some) && answered
+		}
+	}
+	return answered
+}
+
+// tell tells a shard outcomes, and reports whether it has answered. If not, they are owed.
+func (e *core) tell(ctx context.Context, s *shard, topic string, outcomes []engine.Outcome) bool {
+	err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error {
+		_, err := eng.Expire(ctx, engine.Ask{Topic: topic, Settle: outcomes})
+		return err
+	})
+	if !isTrouble(err) {
+		return true
+	}
+	e.owe(s.place, topic, outcomes)
+	return false
+}

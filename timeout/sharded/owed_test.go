@@ -1,0 +1,84 @@
+package sharded_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// A worker without room, or one that has ended, asks no more. Its outcomes reach a shard that was away all the same.
+func TestAShardThatIsBackIsToldOfOutcomesWithoutACall(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				t, ctx := r.t, r.t.Context()
+				_, err := r.SetTopic(ctx, engine.Topic{Name: "orders"})
+				require.NoError(t, err)
+				some := ids("orders", 3, 1)
+				for _, one := range some {
+					require.NoError(t, r.set(one[0], 0))
+				}
+				ask := engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour}
+				batch, err := r.engine.Expire(ctx, ask)
+				require.NoError(t, err)
+				require.Len(t, batch.Leased, 3)
+				ask = engine.Ask{Topic: "orders", Node: "n", Lease: time.Hour}
+				for _, leased := range batch.Leased {
+					ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.Done})
+				}
+				r.shards[1].is.Store(trouble)
+				batch, err = r.engine.Expire(ctx, ask)
+				require.NoError(t, err)
+				require.Equal(t, []bool{true, true, true}, batch.Settled)
+				pass(10 * time.Second)
+				r.shards[1].is.Store(well)
+				pass(10 * time.Second)
+				for place, one := range some {
+					task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: one[0]}})
+					require.NoError(t, err)
+					require.Equal(t, engine.None, task[0].State, "shard %d", place)
+				}
+			})
+		})
+	}
+}
+
+// Otherwise the task would have lost an attempt, and wait for the end of its lease.
+func TestALeaseThatCanNotBeGivenBackIsGivenBackLater(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		t, ctx := r.t, r.t.Context()
+		_, err := r.SetTopic(ctx, engine.Topic{Name: "orders"})
+		require.NoError(t, err)
+		some := ids("orders", 3, 1)
+		for place, one := range some {
+			require.NoError(t, r.set(one[0], 0))
+			r.shards[place].is.Store(stubborn)
+		}
+		// A new term is told to each shard, and each leases a task at least.
+		batch, err := r.engine.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Max: 1, Term: 1, Lease: time.Hour})
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1)
+		states := func() (states []engine.State) {
+			for _, one := range some {
+				task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: one[0]}})
+				require.NoError(t, err)
+				if states = append(states, task[0].State); task[0].State == engine.Pending {
+					require.Zero(t, task[0].Attempts)
+				}
+			}
+			slices.Sort(states)
+			return states
+		}
+		pass(10 * time.Second)
+		require.Equal(t, []engine.State{engine.Running, engine.Running, engine.Running}, states())
+		for _, shard := range r.shards {
+			shard.is.Store(well)
+		}
+		pass(10 * time.Second)
+		require.Equal(t, []engine.State{engine.Pending, engine.Pending, engine.Running}, states())
+	})
+}
