@@ -1,7 +1,7 @@
 -- A crash or a failover may take back the last numbers. So the next number is far above the last one that the server
 -- knows, and above the clock in microseconds. It is a second above each at most: numbers that run ahead of the clock
--- would be given again after a failover. So a connection raises it only if no other has the mark of having done so.
--- A server that loses numbers loses its connections and their marks. With the first lock, nobody sets the sequence back.
+-- would be given again after a failover. So one connection raises it for all: its mark is a shared lock. A server loses
+-- numbers only together with its connections and their marks. With the first lock, nobody sets the sequence back.
 -- A role without the rights for that uses the sequence as it is.
 SELECT CASE
     WHEN current_setting('transaction_read_only')::boolean THEN 'later'
