@@ -3,7 +3,9 @@ package postgres_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -176,6 +178,32 @@ func TestOneConnectionRaisesTheSequenceForTheOthers(t *testing.T) {
 		return err == nil && marks == 0
 	}, time.Minute, 10*time.Millisecond)
 	require.Greater(t, set(), before+raised)
+}
+
+// Nobody sees that the sequence is not raised yet, and raises it once more.
+func TestConnectionsAtTheSameTimeRaiseTheSequenceOnce(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t)
+	engines := make([]*postgres.Engine, 20)
+	for i := range engines {
+		e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		engines[i] = e
+	}
+	versions := make([]int64, len(engines))
+	var all sync.WaitGroup
+	for i, e := range engines {
+		all.Go(func() {
+			id := fmt.Sprint(i)
+			answers, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: id}})
+			if assert.NoError(t, err) {
+				versions[i] = answers[0].Version
+			}
+		})
+	}
+	all.Wait()
+	require.Less(t, slices.Max(versions), slices.Min(versions)+1<<20)
 }
 
 // stopWriter stops the process that writes down what commits have left in memory. It stops it in its sleep: elsewhere

@@ -9,31 +9,27 @@ import (
 // The first numbers of two advisory locks. The second one is the sequence's.
 const (
 	raiseLock  int32 = 0x68775f6e // who raises the sequence has it until the end of the transaction
-	raisedLock int32 = 0x68775f6f // a connection that has raised the sequence, on disk, shares it to its end
+	raisedLock int32 = 0x68775f6f // the mark: a connection that has raised the sequence shares it to its end
 )
 
 // toDisk has the commit of a transaction wait for the disk: a raise lost in a crash would be made again.
 const toDisk = `SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'local'), true)`
 
 // send sends a batch. On a new connection it raises the sequence first: a server that has lost numbers
-// has lost its connections, too. The connection has its mark once the raise is on disk.
+// has lost its connections, too.
 func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	if e.raised(conn.Conn()) == "" {
+	if answer := e.raised(conn.Conn()); answer == "" || answer == within {
 		raise := new(pgx.Batch)
 		raise.Queue(toDisk)
-		e.queueRaise(raise, conn.Conn())
+		e.queueRaise(raise, conn.Conn(), true)
 		if err := conn.SendBatch(ctx, raise).Close(); err != nil {
+			_ = conn.Conn().Close(ctx) // it may have the mark, and its raise is not on disk
 			return err
-		}
-		if e.raised(conn.Conn()) == "done" {
-			if _, err := conn.Exec(ctx, e.sql.Raised, raisedLock); err != nil {
-				return err
-			}
 		}
 	}
 	return conn.SendBatch(ctx, batch).Close()
@@ -46,7 +42,7 @@ func (e *Engine) raiseWithin(batch *pgx.Batch, conn *pgx.Conn) {
 		return
 	}
 	batch.Queue("SAVEPOINT hw_raise")
-	e.queueRaise(batch, conn)
+	e.queueRaise(batch, conn, false)
 	batch.Queue("ROLLBACK TO SAVEPOINT hw_raise")
 	batch.Queue("RELEASE SAVEPOINT hw_raise")
 	batch.Queue(toDisk)
@@ -61,11 +57,18 @@ func (e *Engine) raised(conn *pgx.Conn) string {
 	return answer
 }
 
-// queueRaise adds the statement to raise the sequence. It waits while another connection does so.
-func (e *Engine) queueRaise(batch *pgx.Batch, conn *pgx.Conn) {
-	batch.Queue(e.sql.Raise, raiseLock, raisedLock).QueryRow(func(row pgx.Row) error {
+// within is the answer of a raise in a caller's transaction. The caller may roll back, so it may not be on disk.
+const within = "within"
+
+// queueRaise adds the statement to raise the sequence. It waits while another connection does so. marks says whether
+// the connection takes the mark.
+func (e *Engine) queueRaise(batch *pgx.Batch, conn *pgx.Conn, marks bool) {
+	batch.Queue(e.sql.Raise, raiseLock, raisedLock, marks).QueryRow(func(row pgx.Row) error {
 		var answer string
 		err := row.Scan(&answer)
+		if answer == "done" && !marks {
+			answer = within
+		}
 		if answer != "" && answer != "later" {
 			conn.PgConn().CustomData()[e.raisedKey()] = answer
 		}

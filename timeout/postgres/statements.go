@@ -14,7 +14,7 @@ var texts embed.FS
 // statements are the files of directory sql, each for the field of its name.
 type statements struct {
 	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, List, Lock,
-	Move, Notify, Now, Peek, PeekAll, Planner, Raise, Raised, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
+	Move, Notify, Now, Peek, PeekAll, Planner, Raise, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
 
