@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -41,11 +42,13 @@ func (e *core) repay(s *shard) bool {
 
 // tell tells a shard outcomes, and reports whether it has answered. If not, they are owed.
 func (e *core) tell(ctx context.Context, s *shard, topic string, outcomes []engine.Outcome) bool {
-	err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error {
+	within, cancel := context.WithTimeout(ctx, e.cfg.Patience)
+	defer cancel()
+	err := e.callLong(within, s, func(ctx context.Context, eng engine.Engine) error { // it is not away for that
 		_, err := eng.Expire(ctx, engine.Ask{Topic: topic, Settle: outcomes})
 		return err
 	})
-	if !isTrouble(err) {
+	if !isTrouble(err) && !errors.Is(err, engine.ErrFull) {
 		return true
 	}
 	e.owe(s.place, topic, outcomes)

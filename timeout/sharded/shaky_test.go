@@ -74,7 +74,7 @@ func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, erro
 func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return through(ctx, s, func() (engine.Batch, error) {
 		if len(ask.Settle) > 0 && s.is.Load() == stubborn {
-			return engine.Batch{}, errRefused
+			return engine.Batch{}, engine.ErrFull
 		}
 		return s.Engine.Expire(ctx, ask)
 	})
