@@ -75,5 +75,8 @@ func (e *Engine) SetCloseTime(closeTime time.Duration) { e.closeTime = closeTime
 // Usual returns the usual time of a server after an answer.
 var Usual = usual
 
+// UsualOf returns how long to wait for servers with these usual times, but for patience.
+var UsualOf = usualOf
+
 // Owes reports whether the engine owes a topic outcomes.
 func (e *Engine) Owes(topic string) bool { return e.owed.has(topic) }

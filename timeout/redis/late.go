@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// patience is how much longer Expire waits for a server of a Cluster than the fastest usually takes. Then it
-	// leaves its question with the server, and the answer is for a later call. So no server makes the tasks of the
+	// patience is how much longer than usual Expire waits for a server of a Cluster. Then it leaves its
+	// question with the server, and the answer is for a later call. So no server makes the tasks of the
 	// others late, and a slow server leases no task in vain.
 	patience = 50 * time.Millisecond
 
@@ -99,16 +99,26 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns how long the fastest of some servers usually takes. So one that is always slow holds up no other.
-func (t *late) usual(flights []*flight) (fastest time.Duration) {
+// usual returns how long to wait for servers, but for patience.
+func (t *late) usual(flights []*flight, patience time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, f := range flights {
-		if usual := t.usually[f.lane]; i == 0 || usual < fastest {
-			fastest = usual
+	var times []time.Duration
+	for _, f := range flights {
+		if usual := t.usually[f.lane]; usual > 0 {
+			times = append(times, usual)
 		}
 	}
-	return fastest
+	return usualOf(times, patience)
+}
+
+// usualOf returns the longest of the usual times of servers, but no more than twice patience above the shortest: one
+// that is far away is waited for, and one that is always slow makes nobody late by more.
+func usualOf(times []time.Duration, patience time.Duration) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	return min(slices.Max(times), slices.Min(times)+2*patience)
 }
 
 // took notes how long an answer took.

@@ -947,3 +947,12 @@ func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
 	}
 	require.InDelta(t, 400*ms, usual, float64(ms), "nobody is that far away")
 }
+
+// A server far away is waited for, and one that is always slow makes the others late by a bounded time.
+func TestTheUsualTimeOfSeveralServers(t *testing.T) {
+	const ms = time.Millisecond
+	require.Zero(t, redis.UsualOf(nil, 50*ms))
+	require.Equal(t, 300*ms, redis.UsualOf([]time.Duration{300 * ms, 290 * ms}, 50*ms))
+	require.Equal(t, 80*ms, redis.UsualOf([]time.Duration{ms, 80 * ms}, 50*ms))
+	require.Equal(t, 101*ms, redis.UsualOf([]time.Duration{ms, 300 * ms}, 50*ms))
+}
