@@ -273,10 +273,18 @@ func (r *Client) someMasters(ctx context.Context) (map[*goredis.Client]bool, err
 	return some, nil
 }
 
-// ready runs readyScript.
-func (r *Client) ready(ctx context.Context, client *goredis.Client) error {
+// silent returns an error if a server is silent.
+func (r *Client) silent(ctx context.Context, client *goredis.Client) error {
 	if err := r.silence.of(ctx, client); err != nil {
 		return fmt.Errorf("%s: %w", r.names.Package, err)
+	}
+	return nil
+}
+
+// ready runs readyScript.
+func (r *Client) ready(ctx context.Context, client *goredis.Client) error {
+	if err := r.silent(ctx, client); err != nil {
+		return err
 	}
 	if err := client.Eval(ctx, readyScript, nil, readyArgument).Err(); err != nil {
 		return r.names.said("ready", err)
@@ -319,8 +327,8 @@ func (r *Client) onKey(ctx context.Context, key string, ask func(*goredis.Client
 	if err != nil {
 		return err
 	}
-	if err := r.silence.of(ctx, client); err != nil {
-		return fmt.Errorf("%s: %w", r.names.Package, err)
+	if err := r.silent(ctx, client); err != nil {
+		return err
 	}
 	err = ask(client)
 	r.silence.suspect(client, err)

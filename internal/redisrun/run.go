@@ -188,8 +188,8 @@ func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Clien
 // send runs scripts on one server, a window at a time, and loads the scripts unknown to it. If the
 // server does not answer in time, all calls left fail at once.
 func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call) {
-	if err := r.silence.of(ctx, client); err != nil {
-		fail(calls, fmt.Errorf("%s: %w", r.names.Package, err))
+	if err := r.silent(ctx, client); err != nil {
+		fail(calls, err)
 		return
 	}
 	for len(calls) > 0 {
@@ -358,8 +358,8 @@ func (r *Client) ask(ctx context.Context, c *Call) {
 		if client.Options().Addr != address {
 			return nil
 		}
-		if err := r.silence.of(ctx, client); err != nil {
-			fail([]*Call{c}, fmt.Errorf("%s: %w", r.names.Package, err))
+		if err := r.silent(ctx, client); err != nil {
+			fail([]*Call{c}, err)
 			return nil
 		}
 		r.exec(ctx, client, []*Call{c}, "ASKING")
