@@ -10,18 +10,24 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
+// oneEach sets a due task for each shard, and returns their ids.
+func (r *rig) oneEach() (all []string) {
+	_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders"})
+	require.NoError(r.t, err)
+	for _, some := range ids("orders", 3, 1) {
+		require.NoError(r.t, r.set(some[0], 0))
+		all = append(all, some...)
+	}
+	return all
+}
+
 // A worker without room, or one that has ended, asks no more. Its outcomes reach a shard that was away all the same.
 func TestAShardThatIsBackIsToldOfOutcomesWithoutACall(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				t, ctx := r.t, r.t.Context()
-				_, err := r.SetTopic(ctx, engine.Topic{Name: "orders"})
-				require.NoError(t, err)
-				some := ids("orders", 3, 1)
-				for _, one := range some {
-					require.NoError(t, r.set(one[0], 0))
-				}
+				some := r.oneEach()
 				ask := engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour}
 				batch, err := r.engine.Expire(ctx, ask)
 				require.NoError(t, err)
@@ -37,8 +43,8 @@ func TestAShardThatIsBackIsToldOfOutcomesWithoutACall(t *testing.T) {
 				pass(10 * time.Second)
 				r.shards[1].is.Store(well)
 				pass(10 * time.Second)
-				for place, one := range some {
-					task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: one[0]}})
+				for place, id := range some {
+					task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
 					require.NoError(t, err)
 					require.Equal(t, engine.None, task[0].State, "shard %d", place)
 				}
@@ -51,20 +57,17 @@ func TestAShardThatIsBackIsToldOfOutcomesWithoutACall(t *testing.T) {
 func TestALeaseThatCanNotBeGivenBackIsGivenBackLater(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t, ctx := r.t, r.t.Context()
-		_, err := r.SetTopic(ctx, engine.Topic{Name: "orders"})
-		require.NoError(t, err)
-		some := ids("orders", 3, 1)
-		for place, one := range some {
-			require.NoError(t, r.set(one[0], 0))
-			r.shards[place].is.Store(stubborn)
+		some := r.oneEach()
+		for _, shard := range r.shards {
+			shard.is.Store(stubborn)
 		}
 		// A new term is told to each shard, and each leases a task at least.
 		batch, err := r.engine.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Max: 1, Term: 1, Lease: time.Hour})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
 		states := func() (states []engine.State) {
-			for _, one := range some {
-				task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: one[0]}})
+			for _, id := range some {
+				task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
 				require.NoError(t, err)
 				if states = append(states, task[0].State); task[0].State == engine.Pending {
 					require.Zero(t, task[0].Attempts)
