@@ -3,7 +3,7 @@
 //
 //	cd bench && go run ./centre -rounds 3
 //	cd bench && go run ./centre -rounds 1 -only 'Idle topics'
-//	cd bench && go run ./centre -rounds 1 -only 'Moves to a later time' -moves 1000000
+//	cd bench && go run ./centre -rounds 1 -only 'Moves to a later time'
 //	cd bench && go run ./centre -rounds 1 -only 'Redis Cluster'
 //
 // It starts redis-server, without persistence, alone and three of them as a Cluster, and postgres, with
@@ -34,7 +34,7 @@ var (
 	steady     = flag.Duration("steady", 10*time.Second, "how long the steady load lasts")
 	rate       = flag.Int("rate", 10_000, "tasks per second of the steady load")
 	drain      = flag.Int("drain", 1_000_000, "how many tasks are pending for the longest script")
-	moves      = flag.Int("moves", 200_000, "how many moves there are, of 10,000 tasks")
+	moves      = flag.Int("moves", 1_000_000, "how many moves there are, of 10,000 tasks")
 	idle       = flag.Duration("idle", 10*time.Second, "how long idle topics are looked at")
 	dead       = flag.Duration("dead", 10*time.Second, "how long a master is dead")
 	prof       = flag.String("profile", "", "a file for a CPU profile of this process")
