@@ -19,9 +19,9 @@ type Cluster struct {
 }
 
 // RedisCluster starts a Redis Cluster of the given number of masters, three or more, each with
-// the given number of replicas. With replicas the cluster considers a node dead after a second
-// without an answer, and otherwise after a minute: a short stop of one node must not make the others
-// refuse calls. The args are for each node, see Redis.
+// the given number of replicas. It considers a node dead after a minute without an answer, or see SuspectSoon: a
+// short stop of one node must not make the others refuse calls, and a busy machine must not have a replica take over.
+// The args are for each node, see Redis.
 func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	if masters < 3 || replicas < 0 {
@@ -42,14 +42,24 @@ func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 		t.Fatalf("testserver: %v", err)
 	}
 	c.Await(t)
-	if replicas == 0 {
-		for _, node := range c.Nodes { // from the beginning on it would slow that down
-			if _, err := node.ask("CONFIG", "SET", "cluster-node-timeout", "60000"); err != nil {
-				t.Fatalf("testserver: %v", err)
-			}
+	c.suspectAfter(t, time.Minute) // from the beginning on it would slow that down
+	return c
+}
+
+// SuspectSoon has the cluster consider a node dead after a second without an answer. It is for a test that kills a
+// master with a replica: on a busy machine a replica may take over from another master, too.
+func (c *Cluster) SuspectSoon(t testing.TB) {
+	t.Helper()
+	c.suspectAfter(t, time.Second)
+}
+
+func (c *Cluster) suspectAfter(t testing.TB, silence time.Duration) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		if _, err := node.ask("CONFIG", "SET", "cluster-node-timeout", strconv.FormatInt(silence.Milliseconds(), 10)); err != nil {
+			t.Fatalf("testserver: %v", err)
 		}
 	}
-	return c
 }
 
 // Addrs returns the addresses of all nodes.
@@ -160,7 +170,7 @@ func (c *Cluster) Replicas(t testing.TB, master *Server) []*Server {
 }
 
 // Failover makes a replica take over from its master in good order, without a lost write, and
-// returns the replica. For a failover in bad order, Kill a master, and wait with AwaitTakeover.
+// returns the replica. For a failover in bad order, SuspectSoon, Kill a master, and wait with AwaitTakeover.
 func (c *Cluster) Failover(t testing.TB, master *Server) *Server {
 	t.Helper()
 	replicas := c.Replicas(t, master)

@@ -165,6 +165,7 @@ func TestAReplicaTakesOver(t *testing.T) {
 
 	replicas := c.Replicas(t, masters[1])
 	require.Len(t, replicas, 1)
+	c.SuspectSoon(t)
 	masters[1].Kill(t)
 	require.Same(t, replicas[0], c.AwaitTakeover(t, replicas))
 	masters[1].Restart(t)

@@ -141,6 +141,7 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 		fields := info["Replication"]
 		return err == nil && strings.Contains(fields["slave0"], ",offset="+fields["master_repl_offset"]+",")
 	}, time.Minute, 10*time.Millisecond)
+	cluster.SuspectSoon(t)
 	victim.Kill(t)
 	fired := map[string]bool{}
 	var settle []engine.Outcome

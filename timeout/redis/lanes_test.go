@@ -112,6 +112,9 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 			_, errs = own.heard()
 			require.Empty(t, errs)
 
+			if test.replicas > 0 {
+				cluster.SuspectSoon(t)
+			}
 			test.away(t, victim)
 			require.NoError(t, e.Ready(ctx), "there are others")
 			time.Sleep(2 * patience)
