@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -31,18 +32,13 @@ var added embed.FS
 // copied makes a copy of the module of a suite in a folder, with the edits and the added files in it. A
 // workspace has the copy replace the module.
 func copied(ctx context.Context, s suite, root, dir string) (folder string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-json", s.module)
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", s.module)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("go list -m %s: %w", s.module, err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return "", err
-	}
-	if module.Dir == "" {
-		return "", fmt.Errorf("%s is not in the module cache: go mod download", s.module)
+	out, failed := cmd.Output()
+	var module struct{ Dir, Error string }
+	err = json.Unmarshal(out, &module)
+	if err = cmp.Or(failed, err); err != nil {
+		return "", fmt.Errorf("go mod download %s: %w: %s", s.module, err, module.Error)
 	}
 	copyOf := filepath.Join(dir, "copy")
 	if err := os.CopyFS(copyOf, os.DirFS(module.Dir)); err != nil {
