@@ -71,10 +71,17 @@ func TestFarewellIsBounded(t *testing.T) {
 				Closing: Closing{Farewell: farewell, Timeout: timeout, Mode: mode},
 			})
 			client, server := connect(t, "tcp")
+			if full { // the rest of a large message waits
+				require.NoError(t, server.SetWriteDeadline(time.Now().Add(beat)))
+				for err := error(nil); err == nil; {
+					_, err = server.Write(make([]byte, 1<<20))
+				}
+				require.NoError(t, server.SetWriteDeadline(time.Time{}))
+			}
 			begin := time.Now()
 			conn := k.Conn(server)
 			if full {
-				go func() { _, _ = conn.Write(make([]byte, 64<<20)) }()
+				go func() { _, _ = conn.Write([]byte("x")) }()
 			}
 			require.Eventually(t, func() bool { return k.Stats().Closed[ReasonIdle] == 1 }, eternal, ms)
 			require.GreaterOrEqual(t, time.Since(begin), timeout)

@@ -31,9 +31,16 @@ const ms = time.Millisecond
 func newKeeper(t testing.TB, cfg Config) *Keeper {
 	k, err := New(cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.Close()) })
+	opened.Store(k, time.Duration(overslept.Load()))
+	t.Cleanup(func() {
+		require.NoError(t, k.Close())
+		opened.Delete(k)
+	})
 	return k
 }
+
+// opened has what was overslept when a Keeper was made.
+var opened sync.Map
 
 // closings is what OnClose was told.
 type closings struct {

@@ -236,8 +236,8 @@ func TestKernelProgramThatHangs(t *testing.T) {
 	k := newKernelKeeper(t, Config{})
 	client, server := connect(t, "tcp")
 	require.NoError(t, server.(*net.TCPConn).SetReadBuffer(16<<10))
-	k.Conn(server)
 	start := time.Now()
+	k.Conn(server)
 	go func() {
 		for {
 			if _, err := client.Write(make([]byte, 4<<10)); err != nil {
