@@ -54,7 +54,7 @@ func TestAFleet(t *testing.T) {
 		require.Equal(t, 3, r.Fleet.Rolling.Restarts)
 		require.GreaterOrEqual(t, r.Fleet.Rolling.Resumed, 300)
 		require.Zero(t, r.Fleet.Offlines.Told)
-		require.Equal(t, r.Fleet.Rolling.Resumed, r.Fleet.Byes["draining"])
+		require.LessOrEqual(t, r.Fleet.Rolling.Resumed, r.Fleet.Byes["draining"], "a node may drain a client before it has resumed")
 	})
 }
 

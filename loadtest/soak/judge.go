@@ -95,9 +95,10 @@ func (r rules) judge(e ending) (verdict, string) {
 }
 
 // tooSoon returns the verdict about an end after too short a silence. If this program was late, a client reads a
-// ping and the goodbye after it at the same time, and its answer to the ping comes after both.
+// ping and the goodbye after it at the same time, and its answer to the ping comes after both. Or its line comes
+// late, and crosses the goodbye.
 func (e ending) tooSoon(silent time.Duration) (verdict, string) {
-	if e.kind.lives && e.late > 0 {
+	if e.kind.goesOn() && e.late > 0 {
 		return ownLate, ""
 	}
 	return early, fmt.Sprintf("silent for %v", silent)

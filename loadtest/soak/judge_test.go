@@ -79,6 +79,9 @@ func TestNobodyIsBlamedForAPingThatWasReadLate(t *testing.T) {
 		{"answers pings", "ERR more than a heartbeat per 50ms", 2 * time.Second, wrong},
 		{"answers pings", "", 2 * time.Second, wrong},
 		{"falls silent", "BYE no answer to PING", 2 * time.Second, early},
+		{"half a line", "BYE no answer to PING", 2 * time.Second, early},
+		{"too few bytes", "BYE no answer to PING", 2 * time.Second, ownLate},
+		{"too few bytes", "BYE no answer to PING", 0, early},
 	} {
 		at := time.Now()
 		e := ending{kind: named(c.kind), dialed: at.Add(-time.Minute), life: at.Add(-time.Millisecond), at: at, late: c.late, text: c.text}

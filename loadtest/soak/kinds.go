@@ -46,6 +46,9 @@ var kinds = []kind{
 	{name: "vanishes", share: 30, lives: true, first: true, beat: 0.3, vanish: true},
 }
 
+// goesOn reports whether it gives signs of life until its end.
+func (k *kind) goesOn() bool { return k.lives || k.beat > 0 && !k.byByte }
+
 func (k *kind) pause(timeout time.Duration) time.Duration {
 	return time.Duration(k.beat * float64(timeout))
 }
