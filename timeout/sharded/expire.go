@@ -14,7 +14,7 @@ const lookAgain = time.Second
 
 // Expire implements engine.Engine. It asks the shards of the slots at the same time, each for its
 // share of Max. If some had less, it asks the others again. If a shard is silent while others
-// answer, its outcomes wait for a later call or until the shard is back. Until then they count as settled.
+// answer, its guard tells it the outcomes later. Until then they count as settled.
 func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Batch{}, err
@@ -46,13 +46,12 @@ type expiry struct {
 
 // part is the part of a shard in a call.
 type part struct {
-	settle []engine.Outcome // for the next round: first the owed ones, then those of the call
-	owed   int
-	index  []int // of the call's outcomes, in Ask.Settle
-	open   bool  // may have something to lease
-	asked  bool  // in this round
-	max    int   // for this round
-	looked bool  // was asked for due tasks
+	settle []engine.Outcome // for the next round
+	index  []int            // of these outcomes, in Ask.Settle
+	open   bool             // may have something to lease
+	asked  bool             // in this round
+	max    int              // for this round
+	looked bool             // was asked for due tasks
 	begun  time.Time
 
 	batch  engine.Batch // the last one
@@ -65,12 +64,6 @@ func (e *core) newExpiry(ask engine.Ask) *expiry {
 	x.batch.Settled = make([]bool, len(ask.Settle))
 	e.mu.Lock()
 	of := e.slots[ask.Topic]
-	for place := range x.parts {
-		p := &x.parts[place]
-		p.settle = e.owed[place][ask.Topic]
-		p.owed = len(p.settle)
-		delete(e.owed[place], ask.Topic)
-	}
 	e.mu.Unlock()
 	for i, outcome := range ask.Settle {
 		p := &x.parts[Place(outcome.Token.Key, len(e.shards))]
@@ -161,7 +154,7 @@ func (x *expiry) take(p *part) {
 		if !errors.Is(p.err, engine.ErrNotFound) {
 			return
 		}
-		p.settle, p.owed, p.index = nil, 0, nil // the topic is gone
+		p.settle, p.index = nil, nil // the topic is gone
 		return
 	}
 	x.answered = true
@@ -169,11 +162,11 @@ func (x *expiry) take(p *part) {
 		x.batch.Now = p.batch.Now
 	}
 	for n, i := range p.index {
-		if n += p.owed; n < len(p.batch.Settled) {
+		if n < len(p.batch.Settled) {
 			x.batch.Settled[i] = p.batch.Settled[n]
 		}
 	}
-	p.settle, p.owed, p.index = nil, 0, nil
+	p.settle, p.index = nil, nil
 	if fenced {
 		x.fence, p.open = p.err, false
 		return
@@ -188,15 +181,15 @@ func (x *expiry) take(p *part) {
 // end puts the answer together.
 func (x *expiry) end(ctx context.Context) (engine.Batch, error) {
 	if !x.answered {
-		x.keepOwed(func(p *part) []engine.Outcome { return p.settle[:p.owed] })
 		return engine.Batch{}, x.failure()
 	}
-	for i := range x.parts {
-		for _, i := range x.parts[i].index {
+	for place := range x.parts {
+		p := &x.parts[place]
+		for _, i := range p.index {
 			x.batch.Settled[i] = true
 		}
+		x.owe(place, x.ask.Topic, p.settle)
 	}
-	x.keepOwed(func(p *part) []engine.Outcome { return p.settle })
 	if x.fence != nil {
 		x.giveBack(ctx, 0)
 		return x.batch, x.fence
@@ -220,13 +213,6 @@ func (x *expiry) failure() error {
 		}
 	}
 	return allBut(errs, engine.ErrNotFound)
-}
-
-// keepOwed keeps outcomes not delivered to their shards.
-func (x *expiry) keepOwed(of func(*part) []engine.Outcome) {
-	for place := range x.parts {
-		x.owe(place, x.ask.Topic, of(&x.parts[place]))
-	}
 }
 
 // giveBack puts the earliest leased tasks into the batch, at most most of them. It gives the

@@ -12,8 +12,8 @@ import (
 // has leased.
 const maxOwed = 100_000
 
-// owe keeps outcomes for a shard without an answer. The next Expire of the topic tells them, or the shard's guard:
-// nobody may call, since a worker has no room, is paused or has ended.
+// owe keeps outcomes for a shard without an answer, and its guard tells them. Expire does not: one that hangs would make
+// the others late.
 func (e *core) owe(place int, topic string, outcomes []engine.Outcome) {
 	if len(outcomes) == 0 {
 		return

@@ -85,3 +85,37 @@ func TestALeaseThatCanNotBeGivenBackIsGivenBackLater(t *testing.T) {
 		require.Equal(t, []engine.State{engine.Pending, engine.Pending, engine.Running}, states())
 	})
 }
+
+// Somebody's transaction may have locked these tasks. Only the call that tells them first waits for that.
+func TestWhatIsOwedToAShardHoldsUpNoCall(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		t, ctx := r.t, r.t.Context()
+		some := r.oneEach()
+		ask := engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour}
+		batch, err := r.engine.Expire(ctx, ask)
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 3)
+		r.shards[1].is.Store(stuck)
+		settle := ask
+		for _, leased := range batch.Leased {
+			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: engine.Done})
+		}
+		batch, err = r.engine.Expire(ctx, settle)
+		require.NoError(t, err)
+		require.Equal(t, []bool{true, true, true}, batch.Settled)
+		pass(time.Second)
+		for range 300 {
+			began := time.Now()
+			_, err := r.engine.Expire(ctx, ask)
+			require.NoError(t, err)
+			require.NoError(t, r.set("{"+some[1]+"}", time.Hour))
+			require.Less(t, time.Since(began), time.Second)
+			pass(100 * time.Millisecond)
+		}
+		r.shards[1].is.Store(well)
+		pass(10 * time.Second)
+		task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: some[1]}})
+		require.NoError(t, err)
+		require.Equal(t, engine.None, task[0].State)
+	})
+}

@@ -22,9 +22,6 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 			if part := &parts[place]; in {
 				part.peeks, part.index = append(part.peeks, p), append(part.index, i)
 			}
-			if len(e.owed[place][p.Topic]) > 0 {
-				waits[i] = 0
-			}
 		}
 	}
 	e.mu.Unlock()

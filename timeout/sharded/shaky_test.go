@@ -17,6 +17,7 @@ const (
 	deaf    // does its work, and answers when the caller gives up
 
 	stubborn // refuses outcomes
+	stuck    // outcomes hang
 )
 
 var errRefused = errors.New("connection refused")
@@ -73,8 +74,13 @@ func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, erro
 
 func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return through(ctx, s, func() (engine.Batch, error) {
-		if len(ask.Settle) > 0 && s.is.Load() == stubborn {
+		settles := len(ask.Settle) > 0
+		switch is := s.is.Load(); {
+		case is == stubborn && settles:
 			return engine.Batch{}, engine.ErrFull
+		case is == stuck && settles:
+			<-ctx.Done()
+			return engine.Batch{}, ctx.Err()
 		}
 		return s.Engine.Expire(ctx, ask)
 	})
