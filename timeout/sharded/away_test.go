@@ -126,7 +126,7 @@ func (r *rig) none(ids []string) {
 	}
 }
 
-var troubles = map[string]int32{"refusing": refusing, "hanging": hanging, "deaf": deaf}
+var troubles = map[string]int32{"refusing": refusing, "hanging": hanging, "deaf": deaf, "frozen": frozen}
 
 func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
 	for name, trouble := range troubles {

@@ -14,10 +14,11 @@ import (
 // Reserved is the topic of each shard's mark. It can't be used for anything else.
 const Reserved = "heartwheel.sharded"
 
-// The two tasks of the topic Reserved. Nobody leases them.
+// The tasks of the topic Reserved. Nobody leases them.
 const (
 	placeID   = "place"   // has the mark, and is set only if absent
 	foundedID = "founded" // its presence means: all shards have a mark
+	probeID   = "probe"   // is set to see whether changes hang
 )
 
 // mark is the identity of a shard, stored in it.

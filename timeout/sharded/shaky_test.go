@@ -18,6 +18,7 @@ const (
 
 	stubborn // refuses outcomes
 	stuck    // outcomes hang
+	frozen   // changes hang, as those of a server whose disk hangs, and reads do not
 )
 
 var errRefused = errors.New("connection refused")
@@ -26,6 +27,15 @@ var errRefused = errors.New("connection refused")
 type shaky struct {
 	engine.Engine
 	is atomic.Int32
+}
+
+// change is through for a call that may change something.
+func change[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, error) {
+	if s.is.Load() == frozen {
+		<-ctx.Done()
+		return *new(A), ctx.Err()
+	}
+	return through(ctx, s, do)
 }
 
 // through makes a call of the shard in its state.
@@ -48,7 +58,7 @@ func through[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, err
 }
 
 func (s *shaky) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	return through(ctx, s, func() (engine.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew) })
+	return change(ctx, s, func() (engine.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew) })
 }
 
 func (s *shaky) Topics(ctx context.Context) ([]engine.Topic, error) {
@@ -56,7 +66,7 @@ func (s *shaky) Topics(ctx context.Context) ([]engine.Topic, error) {
 }
 
 func (s *shaky) DropTopic(ctx context.Context, name string) error {
-	_, err := through(ctx, s, func() (int, error) { return 0, s.Engine.DropTopic(ctx, name) })
+	_, err := change(ctx, s, func() (int, error) { return 0, s.Engine.DropTopic(ctx, name) })
 	return err
 }
 
@@ -65,7 +75,7 @@ func (s *shaky) Count(ctx context.Context, topic string) (engine.Counts, error) 
 }
 
 func (s *shaky) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	return through(ctx, s, func() ([]engine.Answer, error) { return s.Engine.Set(ctx, tasks) })
+	return change(ctx, s, func() ([]engine.Answer, error) { return s.Engine.Set(ctx, tasks) })
 }
 
 func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
@@ -78,24 +88,32 @@ func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error
 		switch is := s.is.Load(); {
 		case is == stubborn && settles:
 			return engine.Batch{}, engine.ErrFull
-		case is == stuck && settles:
+		case is == stuck && settles, is == frozen && (settles || ask.Max > 0 && s.due(ask.Topic)):
 			<-ctx.Done()
 			return engine.Batch{}, ctx.Err()
+		case is == frozen:
+			ask.Max = 0
 		}
 		return s.Engine.Expire(ctx, ask)
 	})
 }
 
+// due reports whether a topic has a due task.
+func (s *shaky) due(topic string) bool {
+	batch, err := s.Engine.Expire(context.Background(), engine.Ask{Topic: topic})
+	return err == nil && !batch.Next.IsZero() && !batch.Next.After(batch.Now)
+}
+
 func (s *shaky) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	return through(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
+	return change(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
 }
 
 func (s *shaky) Upkeep(ctx context.Context, term int64) (engine.Swept, error) {
-	return through(ctx, s, func() (engine.Swept, error) { return s.Engine.Upkeep(ctx, term) })
+	return change(ctx, s, func() (engine.Swept, error) { return s.Engine.Upkeep(ctx, term) })
 }
 
 func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
-	return through(ctx, s, func() (engine.View, error) { return s.Engine.Beat(ctx, node, ttl) })
+	return change(ctx, s, func() (engine.View, error) { return s.Engine.Beat(ctx, node, ttl) })
 }
 
 func (s *shaky) Now(ctx context.Context) (time.Time, error) {

@@ -170,22 +170,30 @@ func (e *core) check(s *shard) bool {
 	return e.repay(s)
 }
 
-// reach opens a shard if necessary, checks its mark, and aligns its topics.
+// reach opens a shard if necessary, checks its mark, aligns its topics, and changes something: if the disk of a server
+// hangs, it may answer reads only.
 func (e *core) reach(ctx context.Context, s *shard) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
 	defer cancel()
-	engine, err := e.reached(ctx, s)
+	eng, err := e.reached(ctx, s)
 	if err != nil {
 		return err
 	}
-	m, err := readMark(ctx, engine)
+	m, err := readMark(ctx, eng)
 	if err != nil {
 		return err
 	}
 	if err := e.checkMark(s, m); err != nil {
 		return err
 	}
-	return e.align(ctx, s, engine)
+	if err := e.align(ctx, s, eng); err != nil {
+		return err
+	}
+	_, err = eng.Set(ctx, []engine.Task{{Topic: Reserved, ID: probeID, Due: never}})
+	if ctx.Err() == nil {
+		return nil // a refusal is an answer
+	}
+	return err
 }
 
 // known returns the engine, or nil if it is not open.
