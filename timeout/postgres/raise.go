@@ -12,6 +12,15 @@ const (
 	raisedLock int32 = 0x68775f6f // the mark: a connection that has raised the sequence shares it to its end
 )
 
+// The answers of raise.sql. After known and raised, the connection has no mark.
+const (
+	marked = "marked"
+	known  = "known"  // a connection with a mark has raised the sequence
+	raised = "raised" // it may not be on disk yet
+	never  = "never"  // the role has no rights
+	later  = "later"  // the server takes no changes
+)
+
 // toDisk has the commit of a transaction wait for the disk: a raise lost in a crash would be made again.
 const toDisk = `SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'local'), true)`
 
@@ -23,7 +32,7 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 		return err
 	}
 	defer conn.Release()
-	if answer := e.raised(conn.Conn()); answer == "" || answer == within {
+	if answer := e.raised(conn.Conn()); answer != marked && answer != never {
 		raise := new(pgx.Batch)
 		raise.Queue(toDisk)
 		e.queueRaise(raise, conn.Conn(), true)
@@ -38,14 +47,19 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 // raiseWithin adds the same to a batch in a caller's transaction, without the mark. It does not keep the lock:
 // the caller may use the engine before the end. The rollback takes no number back.
 func (e *Engine) raiseWithin(batch *pgx.Batch, conn *pgx.Conn) {
-	if conn == nil || e.raised(conn) != "" {
+	if conn == nil {
 		return
 	}
-	batch.Queue("SAVEPOINT hw_raise")
-	e.queueRaise(batch, conn, false)
-	batch.Queue("ROLLBACK TO SAVEPOINT hw_raise")
-	batch.Queue("RELEASE SAVEPOINT hw_raise")
-	batch.Queue(toDisk)
+	switch e.raised(conn) {
+	case "":
+		batch.Queue("SAVEPOINT hw_raise")
+		e.queueRaise(batch, conn, false)
+		batch.Queue("ROLLBACK TO SAVEPOINT hw_raise")
+		batch.Queue("RELEASE SAVEPOINT hw_raise")
+		batch.Queue(toDisk)
+	case raised: // in a transaction that may have been rolled back
+		batch.Queue(toDisk)
+	}
 }
 
 // raisedKey is the key, in the data of a connection, for the answer of raise.sql.
@@ -57,19 +71,13 @@ func (e *Engine) raised(conn *pgx.Conn) string {
 	return answer
 }
 
-// within is the answer of a raise in a caller's transaction. The caller may roll back, so it may not be on disk.
-const within = "within"
-
 // queueRaise adds the statement to raise the sequence. It waits while another connection does so. marks says whether
 // the connection takes the mark.
 func (e *Engine) queueRaise(batch *pgx.Batch, conn *pgx.Conn, marks bool) {
 	batch.Queue(e.sql.Raise, raiseLock, raisedLock, marks).QueryRow(func(row pgx.Row) error {
 		var answer string
 		err := row.Scan(&answer)
-		if answer == "done" && !marks {
-			answer = within
-		}
-		if answer != "" && answer != "later" {
+		if answer != "" && answer != later {
 			conn.PgConn().CustomData()[e.raisedKey()] = answer
 		}
 		return err

@@ -5,20 +5,21 @@
 -- nobody sees the mark before the raise is on disk. $3 says whether the connection takes the mark.
 -- A role without the rights for that uses the sequence as it is.
 SELECT CASE
+    WHEN $3::boolean AND answer IN ('known', 'raised')
+    THEN 'marked' || pg_advisory_lock_shared($2, '{s}.hw_number'::regclass::oid::int)::text
+    ELSE answer
+END
+FROM (SELECT CASE
     WHEN current_setting('transaction_read_only')::boolean THEN 'later'
     WHEN NOT has_sequence_privilege('{s}.hw_number', 'UPDATE') THEN 'never'
     WHEN NOT has_sequence_privilege('{s}.hw_number', 'USAGE, SELECT') THEN 'never'
     WHEN pg_advisory_xact_lock($1, '{s}.hw_number'::regclass::oid::int)::text IS NULL THEN 'later' -- it waits
-    WHEN CASE
-        WHEN EXISTS (
-            SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-            AND classid = $2::int::oid AND objid = '{s}.hw_number'::regclass::oid
-        ) THEN 1
-        ELSE setval('{s}.hw_number', 1048576 + greatest(
-            coalesce(pg_sequence_last_value('{s}.hw_number'), 0),
-            floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint))
-    END <= 0 THEN 'later'
-    WHEN CASE WHEN $3::boolean THEN pg_advisory_lock_shared($2, '{s}.hw_number'::regclass::oid::int)::text ELSE '' END IS NULL THEN 'later'
-    ELSE 'done'
-END
+    WHEN EXISTS (
+        SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND classid = $2::int::oid AND objid = '{s}.hw_number'::regclass::oid
+    ) THEN 'known'
+    WHEN setval('{s}.hw_number', 1048576 + greatest(
+        coalesce(pg_sequence_last_value('{s}.hw_number'), 0),
+        floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) > 0 THEN 'raised'
+END AS answer OFFSET 0) AS raise
