@@ -72,11 +72,11 @@ func (e *Engine) Suppose(topic string, slot int) { e.known(topic).hints.set(slot
 // SetCloseTime changes how long Close waits for late answers, for an engine that is not in use yet.
 func (e *Engine) SetCloseTime(closeTime time.Duration) { e.closeTime = closeTime }
 
-// Usual returns the usual time of a server after an answer.
-var Usual = usual
+// Adapt returns the usual time of a server after an answer.
+var Adapt = adapt
 
-// UsualOf returns how long to wait for servers with these usual times, but for patience.
-var UsualOf = usualOf
+// Wait returns how long to wait for servers with these usual times.
+var Wait = wait
 
 // Owes reports whether the engine owes a topic outcomes.
 func (e *Engine) Owes(topic string) bool { return e.owed.has(topic) }

@@ -39,7 +39,7 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation) (ended
 	take := func(f *flight) {
 		ended, failure = append(ended, f.calls...), cmp.Or(failure, f.failure)
 	}
-	over := time.NewTimer(late.usual(flights, x.engine.patience) + x.engine.patience)
+	over := time.NewTimer(wait(late.usual(flights), x.engine.patience))
 	defer over.Stop()
 	for n := range flights {
 		select {

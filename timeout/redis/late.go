@@ -99,42 +99,41 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns how long to wait for servers, but for patience.
-func (t *late) usual(flights []*flight, patience time.Duration) time.Duration {
+// usual returns the usual times of servers, but for those that have never answered.
+func (t *late) usual(flights []*flight) (usual []time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var times []time.Duration
 	for _, f := range flights {
-		if usual := t.usually[f.lane]; usual > 0 {
-			times = append(times, usual)
+		if took := t.usually[f.lane]; took > 0 {
+			usual = append(usual, took)
 		}
 	}
-	return usualOf(times, patience)
+	return usual
 }
 
-// usualOf returns the longest of the usual times of servers, but no more than twice patience above the shortest: one
-// that is far away is waited for, and one that is always slow makes nobody late by more.
-func usualOf(times []time.Duration, patience time.Duration) time.Duration {
-	if len(times) == 0 {
-		return 0
+// wait returns how long to wait for servers with these usual times: for patience longer than the slowest takes. One
+// that is always slow makes the others late by three times patience at most.
+func wait(usual []time.Duration, patience time.Duration) time.Duration {
+	if len(usual) == 0 {
+		return patience
 	}
-	return min(slices.Max(times), slices.Min(times)+2*patience)
+	return min(slices.Max(usual), slices.Min(usual)+2*patience) + patience
 }
 
 // took notes how long an answer took.
 func (t *late) took(lane int, took, patience time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.usually[lane] = usual(t.usually[lane], took, patience)
+	t.usually[lane] = adapt(t.usually[lane], took, patience)
 }
 
-// usual returns the usual time of a server after an answer. The server may be far away, or only slow this time: the
+// adapt returns the usual time of a server after an answer. The server may be far away, or only slow this time: the
 // usual time rises slowly, and falls at once.
-func usual(before, took, patience time.Duration) time.Duration {
-	if took <= before {
+func adapt(usual, took, patience time.Duration) time.Duration {
+	if took <= usual {
 		return took
 	}
-	return before + (min(took, 2*(before+patience), usualMost*patience)-before)/8
+	return usual + (min(took, 2*(usual+patience), usualMost*patience)-usual)/8
 }
 
 // arrive keeps a late answer for a call of Expire. It reports false if there is nothing to keep.

@@ -930,7 +930,7 @@ func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
 	const ms = time.Millisecond
 	var usual time.Duration
 	after := func(took time.Duration) time.Duration {
-		usual = redis.Usual(usual, took, 50*ms)
+		usual = redis.Adapt(usual, took, 50*ms)
 		return usual
 	}
 	require.Equal(t, 8*ms, after(64*ms))
@@ -949,10 +949,11 @@ func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
 }
 
 // A server far away is waited for, and one that is always slow makes the others late by a bounded time.
-func TestTheUsualTimeOfSeveralServers(t *testing.T) {
+func TestHowLongServersAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	const ms = time.Millisecond
-	require.Zero(t, redis.UsualOf(nil, 50*ms))
-	require.Equal(t, 300*ms, redis.UsualOf([]time.Duration{300 * ms, 290 * ms}, 50*ms))
-	require.Equal(t, 80*ms, redis.UsualOf([]time.Duration{ms, 80 * ms}, 50*ms))
-	require.Equal(t, 101*ms, redis.UsualOf([]time.Duration{ms, 300 * ms}, 50*ms))
+	require.Equal(t, 50*ms, redis.Wait(nil, 50*ms))
+	require.Equal(t, 350*ms, redis.Wait([]time.Duration{300 * ms, 290 * ms}, 50*ms))
+	require.Equal(t, 130*ms, redis.Wait([]time.Duration{ms, 80 * ms}, 50*ms))
+	require.Equal(t, 151*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 50*ms))
 }
