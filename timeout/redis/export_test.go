@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"time"
-
-	"github.com/heartwheel-go/heartwheel/timeout/engine"
-)
+import "time"
 
 // Patience is how long Expire waits for a server of a Cluster.
 const Patience = patience
@@ -60,9 +56,6 @@ func (e *Engine) SlotKey(topic string, slot int) string {
 	return e.layouts[topic].places[slot].keys[0].(string)
 }
 
-// Owe makes the engine owe a slot of the topic an outcome.
-func (e *Engine) Owe(topic string) { e.owe(topic, 0, engine.Outcome{}) }
-
 // Knows reports whether the engine remembers a topic.
 func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }
 
@@ -79,4 +72,8 @@ var Adapt = adapt
 var Wait = wait
 
 // Owes reports whether the engine owes a topic outcomes.
-func (e *Engine) Owes(topic string) bool { return e.owed.has(topic) }
+func (e *Engine) Owes(topic string) bool {
+	e.owed.mu.Lock()
+	defer e.owed.mu.Unlock()
+	return len(e.owed.topics[topic]) > 0
+}

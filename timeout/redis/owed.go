@@ -62,13 +62,6 @@ func (o *owed) takeAll() map[string][]engine.Outcome {
 	return all
 }
 
-// has reports whether outcomes of a topic wait.
-func (o *owed) has(topic string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.topics[topic]) > 0
-}
-
 // owes reports whether outcomes of a topic wait for a server to be no longer busy.
 func (o *owed) owes(topic string, lane int) bool {
 	o.mu.Lock()

@@ -17,7 +17,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 	var calls []*invocation
 	for i, p := range peeks {
 		l := e.known(p.Topic)
-		if l == nil || l.old != nil || e.owed.has(p.Topic) || e.late.has(p.Topic) {
+		if l == nil || l.old != nil || e.late.has(p.Topic) {
 			continue
 		}
 		waits[i], layouts[i] = engine.NothingDue, l

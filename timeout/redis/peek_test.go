@@ -53,10 +53,6 @@ func TestAPeekLeavesToExpireWhatItCanNotTell(t *testing.T) {
 	expire(t, other, engine.Ask{Max: 1})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"))
 
-	other.Owe("orders")
-	require.Zero(t, peek(t, other, "orders"), "an outcome waits")
-	require.Equal(t, engine.NothingDue, peek(t, e, "orders"))
-
 	require.NoError(t, server.client(t).FlushAll(ctx).Err())
 	require.Zero(t, peek(t, e, "orders"), "its data is lost")
 }
