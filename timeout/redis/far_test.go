@@ -15,8 +15,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// openFar opens an engine of a Cluster with a long way to all its servers: each reply comes so much later.
-func openFar(t *testing.T, cluster *testserver.Cluster, way time.Duration) *redis.Engine {
+// openFar opens an engine of a Cluster with a long way to its servers: each reply comes so much later.
+func openFar(t *testing.T, cluster *testserver.Cluster, way func(addr string) time.Duration) *redis.Engine {
 	t.Helper()
 	dialer := net.Dialer{}
 	var all sync.WaitGroup
@@ -43,7 +43,7 @@ func openFar(t *testing.T, cluster *testserver.Cluster, way time.Duration) *redi
 			}
 			conn := <-far
 			all.Go(func() { _, _ = io.Copy(server, conn); server.Close() })
-			all.Go(func() { delay(conn, server, way); conn.Close() })
+			all.Go(func() { delay(conn, server, func() time.Duration { return way(addr) }); conn.Close() })
 			return near, nil
 		},
 	})
@@ -58,7 +58,7 @@ func openFar(t *testing.T, cluster *testserver.Cluster, way time.Duration) *redi
 }
 
 // delay copies what comes, and each piece so much later.
-func delay(to io.Writer, from io.Reader, way time.Duration) {
+func delay(to io.Writer, from io.Reader, way func() time.Duration) {
 	type piece struct {
 		bytes []byte
 		at    time.Time
@@ -72,7 +72,7 @@ func delay(to io.Writer, from io.Reader, way time.Duration) {
 			if err != nil {
 				return
 			}
-			pieces <- piece{buffer[:n], time.Now().Add(way)}
+			pieces <- piece{buffer[:n], time.Now().Add(way())}
 		}
 	}()
 	for p := range pieces {

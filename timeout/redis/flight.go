@@ -39,7 +39,8 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation) (ended
 	take := func(f *flight) {
 		ended, failure = append(ended, f.calls...), cmp.Or(failure, f.failure)
 	}
-	over := time.NewTimer(wait(late.usual(flights), x.engine.patience))
+	usual, vain := late.usual(flights)
+	over := time.NewTimer(wait(usual, vain, x.engine.patience))
 	defer over.Stop()
 	for n := range flights {
 		select {
@@ -112,7 +113,7 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	case <-time.After(min(x.engine.linger, a.fresh())):
 	case <-late.over:
 	}
-	if own.batch.Leased = late.remove(a); len(own.batch.Leased) > 0 {
+	if own.batch.Leased = late.remove(f.lane, a); len(own.batch.Leased) > 0 {
 		own.giveBack()
 		late.tell(a.ask.Topic)
 	}

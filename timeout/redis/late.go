@@ -39,6 +39,7 @@ type late struct {
 	arrivals map[string][]*arrival    // by topic
 	news     map[chan string]struct{} // of the calls of Wake
 	usually  map[int]time.Duration    // about the shortest time of an answer lately, by lane
+	vain     map[int]bool             // servers with leases given back, to be waited for once
 	clock    time.Time                // of a server, in an answer
 	read     time.Time                // when that came
 }
@@ -46,7 +47,7 @@ type late struct {
 func newLate() *late {
 	return &late{
 		over: make(chan struct{}), busy: make(map[string]map[int]int), arrivals: make(map[string][]*arrival),
-		news: make(map[chan string]struct{}), usually: make(map[int]time.Duration),
+		news: make(map[chan string]struct{}), usually: make(map[int]time.Duration), vain: make(map[int]bool),
 	}
 }
 
@@ -99,25 +100,31 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns the usual times of servers, but for those that have never answered.
-func (t *late) usual(flights []*flight) (usual []time.Duration) {
+// usual returns the usual times of servers, but for those that have never answered, and the longest one of those that
+// have leased in vain.
+func (t *late) usual(flights []*flight) (usual []time.Duration, vain time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range flights {
-		if took := t.usually[f.lane]; took > 0 {
+		took := t.usually[f.lane]
+		if took > 0 {
 			usual = append(usual, took)
 		}
+		if t.vain[f.lane] {
+			vain = max(vain, took)
+			delete(t.vain, f.lane)
+		}
 	}
-	return usual
+	return usual, vain
 }
 
 // wait returns how long to wait for servers with these usual times: for patience longer than the slowest takes. One
-// that is always slow makes the others late by three times patience at most.
-func wait(usual []time.Duration, patience time.Duration) time.Duration {
+// that is always slow makes the others late by three times patience at most, unless it has leased in vain.
+func wait(usual []time.Duration, vain, patience time.Duration) time.Duration {
 	if len(usual) == 0 {
 		return patience
 	}
-	return min(slices.Max(usual), slices.Min(usual)+2*patience) + patience
+	return max(min(slices.Max(usual), slices.Min(usual)+2*patience), vain) + patience
 }
 
 // took notes how long an answer took.
@@ -178,14 +185,17 @@ func (t *late) take(ask engine.Ask, l *layout) (leased []engine.Leased, died []e
 	return leased, died
 }
 
-// remove forgets a late answer. It returns the leases not handed out.
-func (t *late) remove(a *arrival) []engine.Leased {
+// remove forgets a late answer. It returns the leases not handed out: the server has leased them in vain.
+func (t *late) remove(lane int, a *arrival) []engine.Leased {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	topic := a.ask.Topic
 	t.arrivals[topic] = slices.DeleteFunc(t.arrivals[topic], func(one *arrival) bool { return one == a })
 	if len(t.arrivals[topic]) == 0 {
 		delete(t.arrivals, topic)
+	}
+	if len(a.leased) > 0 {
+		t.vain[lane] = true
 	}
 	return a.leased
 }

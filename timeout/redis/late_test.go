@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -915,7 +916,7 @@ func TestCloseTellsWhatASlotHasRefusedJustNow(t *testing.T) {
 func TestAServerFarAwayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	cluster := testserver.RedisCluster(t, 3, 0)
-	e := openFar(t, cluster, 2*redis.Patience)
+	e := openFar(t, cluster, func(string) time.Duration { return 2 * redis.Patience })
 	e.SetLinger(time.Nanosecond)
 	withTopic(t, e, engine.Topic{Slots: 16})
 	set(t, e, engine.Task{ID: "1"})
@@ -923,6 +924,45 @@ func TestAServerFarAwayIsWaitedFor(t *testing.T) {
 		batch := expire(t, e, engine.Ask{Max: 1, Lease: time.Hour})
 		return len(batch.Leased) == 1 && batch.Leased[0].Asked.IsZero()
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// A worker may have room for one task again and again, and more to do on the others. Each lease of a server far from
+// these comes while it has none.
+func TestAServerFartherAwayThanTheOthersIsWaitedForOnceItHasLeasedInVain(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0)
+	var victim atomic.Value
+	e := openFar(t, cluster, func(addr string) time.Duration {
+		if addr == victim.Load() {
+			return 5 * redis.Patience
+		}
+		return 0
+	})
+	e.SetLinger(time.Nanosecond)
+	withTopic(t, e, engine.Topic{Slots: 16, Lease: time.Hour})
+	server, slots := spare(t, cluster, e.Prefix())
+	victim.Store(server.Addr)
+	tasks := make([]engine.Task, 1000)
+	for i := range tasks {
+		tasks[i] = engine.Task{Topic: "orders", ID: fmt.Sprint(i)}
+		if slots[engine.Slot(tasks[i].ID, 16)] {
+			tasks[i].Due = time.Now().Add(-time.Hour)
+		}
+	}
+	_, err := e.Set(ctx, tasks)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		for _, leased := range expire(t, e, engine.Ask{Max: 1, Lease: time.Hour}).Leased {
+			if slots[engine.Slot(leased.ID, 16)] {
+				return true
+			}
+		}
+		require.Eventually(t, func() bool { // a task runs meanwhile
+			leases, questions := e.Late("orders")
+			return leases+questions == 0
+		}, time.Minute, time.Millisecond)
+		return false
+	}, 2*time.Minute, time.Millisecond)
 }
 
 func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
@@ -952,8 +992,10 @@ func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
 func TestHowLongServersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	require.Equal(t, 50*ms, redis.Wait(nil, 50*ms))
-	require.Equal(t, 350*ms, redis.Wait([]time.Duration{300 * ms, 290 * ms}, 50*ms))
-	require.Equal(t, 130*ms, redis.Wait([]time.Duration{ms, 80 * ms}, 50*ms))
-	require.Equal(t, 151*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 50*ms))
+	require.Equal(t, 50*ms, redis.Wait(nil, 0, 50*ms))
+	require.Equal(t, 350*ms, redis.Wait([]time.Duration{300 * ms, 290 * ms}, 0, 50*ms))
+	require.Equal(t, 130*ms, redis.Wait([]time.Duration{ms, 80 * ms}, 0, 50*ms))
+	require.Equal(t, 151*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 0, 50*ms))
+	require.Equal(t, 350*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 300*ms, 50*ms))
+	require.Equal(t, 151*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 20*ms, 50*ms))
 }
