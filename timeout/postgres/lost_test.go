@@ -132,7 +132,7 @@ func testLostNumbersOfACaller(t *testing.T, first error) {
 				}
 				return err
 			})
-			if err != nil && err != end {
+			if err != nil && !errors.Is(err, end) {
 				return 0, err
 			}
 			end = nil
