@@ -28,6 +28,7 @@ type Keeper struct {
 	updating sync.Mutex // held while the policy is replaced
 	log      *slog.Logger
 	panicLog *slog.Logger
+	stopped  func() time.Duration // the time that rules.Time leaves out: the wheel's Lost, but for tests
 
 	shares   shares
 	pace     pace
@@ -86,6 +87,7 @@ func New(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
+	k.stopped = k.pool.Wheel().Lost
 	return k, nil
 }
 
@@ -105,7 +107,7 @@ func (k *Keeper) ago(d time.Duration) rules.Time {
 }
 
 // lost returns the time that rules.Time leaves out, in seconds. It wraps around.
-func (k *Keeper) lost() uint16 { return uint16(k.pool.Wheel().Lost() / time.Second) }
+func (k *Keeper) lost() uint16 { return uint16(k.stopped() / time.Second) }
 
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }

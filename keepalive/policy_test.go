@@ -290,6 +290,33 @@ func TestTooManyHeartbeats(t *testing.T) {
 	})
 }
 
+// The process was stopped for a while. Beats sent meanwhile come in one window, and only there: a connection opened
+// after the stop has none of them.
+func TestTimeOfAStopIsForTheConnectionsOfThatTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Rate: Rate{MinBeat: time.Second, Strikes: 1}})
+		var stopped atomic.Int64
+		k.stopped = func() time.Duration { return time.Duration(stopped.Load()) }
+		beats := func(c net.Conn) {
+			for range 20 {
+				Touch(c)
+			}
+		}
+		before, _ := pipe(k)
+		stopped.Add(int64(20 * time.Second))
+		after, _ := pipe(k)
+		begin := time.Now()
+		beats(before)
+		beats(after)
+		requireClosed(t, k, after, ReasonTooMany, begin, 10*time.Second)
+		time.Sleep(time.Second) // the window of the other has ended, too
+		require.True(t, Touch(before), "beats of the time of the stop")
+		beats(before)
+		_, err := io.Copy(io.Discard, before)
+		require.ErrorIs(t, err, ReasonTooMany, "the next window has none of it")
+	})
+}
+
 func TestSlowTrickle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Rate: Rate{MinBytes: 100, Strikes: 2}})
