@@ -66,6 +66,9 @@ func (h *Handler) clearDead(has effect, do clearing) serving {
 			return err
 		})
 		cleared.More = cleared.Next != ""
+		if err != nil && cleared.Changed > 0 {
+			err = fmt.Errorf("after %d tasks of this request: %w", cleared.Changed, err)
+		}
 		h.stats.forget()
 		return answer(w, cleared, err)
 	})

@@ -166,6 +166,28 @@ func (silent) Remove(_ context.Context, removals []timeout.Removal) ([]timeout.A
 	return slices.Repeat([]timeout.Answer{{Err: errAway}}, len(removals)), nil
 }
 
+// halfSilent does not answer about task c.
+type halfSilent struct{ engine.Engine }
+
+func (e halfSilent) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers, err := e.Engine.Replay(ctx, slices.DeleteFunc(slices.Clone(keys), func(key timeout.Key) bool { return key.ID == "c" }))
+	if i := slices.IndexFunc(keys, func(key timeout.Key) bool { return key.ID == "c" }); i >= 0 && err == nil {
+		answers = slices.Insert(answers, i, timeout.Answer{Err: errAway})
+	}
+	return answers, err
+}
+
+// The other tasks run again, and the error says how many.
+func TestClearingTellsOfTheTasksBeforeAFailure(t *testing.T) {
+	s := startOn(t, halfSilent{newEngine(t)}, Config{})
+	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
+	for _, id := range []string{"a", "b", "c"} {
+		s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/"+id, `{}`)
+	}
+	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 3 }, "all are dead")
+	require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/replay", ""), "after 2 tasks of this request: "+errAway.Error())
+}
+
 // Tasks that could not be replayed or dropped are no success, whether the engine refused the whole
 // call or some of its tasks.
 func TestClearingTellsOfTasksWithoutAnAnswer(t *testing.T) {

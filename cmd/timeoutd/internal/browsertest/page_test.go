@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -310,6 +311,34 @@ func TestClearingATopicStaysWithIt(t *testing.T) {
 	b.Until(`asked.length === 2`)
 	require.Equal(t, "/v1/topics/a/dead/replay? /v1/topics/a/dead/replay?cursor=1.x", tab.Eval[string](b, `asked.join(" ")`))
 	b.Until(`$("said").textContent === "a: 2 tasks run again."`)
+}
+
+// A later answer fails. The tasks of those before it run again, and the page says how many.
+func TestAFailureKeepsTheCountOfWhatWasCleared(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	require.NoError(t, centre.Handle("a", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	_, err := centre.Set(t.Context(), timeout.Task{Topic: "a", ID: "1"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return state(t, centre, "a", "1") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 1`)
+	b.Press("#topics", "a")
+	b.Click("#tabs [data-state=dead]")
+	b.Until(`document.querySelector("#all-dead button")`)
+	require.True(t, tab.Eval[bool](b, `(() => {
+		const real = window.fetch;
+		window.well = 2;
+		window.fetch = async (path, o) => {
+			if (!path.includes("/dead/") || o.method !== "POST") return real(path, o);
+			if (well-- > 0) return new Response(JSON.stringify({ changed: 700, more: true, next: "1.x" }));
+			return new Response(JSON.stringify({ detail: "the store is away" }), { status: 502 });
+		};
+		return true;
+	})()`))
+	for _, want := range []string{"1,400 tasks run again, and then: the store is away", "the store is away"} {
+		b.Press("#all-dead", "Replay all")
+		b.Until(`$("said").textContent === ` + strconv.Quote(want) + ` && $("said").classList.contains("bad")`)
+	}
 }
 
 // Nobody sees the tasks of a closed topic, so the page asks for none.

@@ -81,16 +81,17 @@ function makeTasks(changed) {
   async function clear(verb, cause) {
     const of = topic, query = new URLSearchParams(cause ? { cause } : {}), path = `${topicPath(of)}/dead/${verb}?`;
     let total = 0, more = true;
+    const cleared = () => `${plural(total, "task")} ${verb === "replay" ? "run again" : "dropped"}`;
     try {
       while (more) {
         const answer = await askJSON("POST", path + query);
         total += answer.changed;
         more = answer.more;
         if (more) query.set("cursor", answer.next);
-        say(of, `${plural(total, "task")} ${verb === "replay" ? "run again" : "dropped"}${more ? " so far" : ""}.`);
+        say(of, `${cleared()}${more ? " so far" : ""}.`);
       }
     } catch (e) {
-      say(of, e.message, true);
+      say(of, total ? `${cleared()}, and then: ${e.message}` : e.message, true);
     }
     if (of === topic) cursor = "";
     changed();
