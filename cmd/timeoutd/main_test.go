@@ -114,6 +114,25 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 			require.NotContains(t, err.Error(), "secret")
 		}
 	}
+	for name, urls := range map[string][]string{
+		"DATABASE_URL":     {"postgres://u:12?secret@h", "postgres://u:12?a=secret@h/d", "postgres://u:12/secret@h", "postgres://u:x@12?secret@h"},
+		"REDIS_URL":        {"redis://u:12?protocol=secret@h"},
+		"TIMEOUTD_STREAMS": {"redis://u:12?protocol=secret@h"},
+		"NATS_URL":         {"nats://u:12?secret@h"},
+	} {
+		for _, url := range urls {
+			o, err := read(nil, env(name, url))
+			require.NoError(t, err)
+			err = o.validate()
+			require.ErrorContains(t, err, "%3F for a question mark", url)
+			require.NotContains(t, err.Error(), "secret")
+		}
+	}
+	for _, url := range []string{"postgres://u:12%3F34@h/d", "postgres://u:12%2F34@h/d?user=a%40b", "postgres://h/a%40b", "postgres:///d?host=/tmp&user=a@b"} {
+		o, err := read(nil, env("DATABASE_URL", url))
+		require.NoError(t, err)
+		require.NoError(t, o.validate(), url)
+	}
 	for _, text := range []string{"redis://u:secret@h:1/0", "redis://u:1/secret@h:1/0"} {
 		require.Equal(t, "h:1/0", where(text))
 	}

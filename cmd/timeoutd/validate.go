@@ -142,6 +142,10 @@ func checkURL(name, text string, schemes ...string) error {
 	if u.Fragment != "" { // what is before it would be taken for a host and a port, and told
 		return fmt.Errorf("%s is a URL with a number sign, must have none: a password has %%23 for it", name)
 	}
+	if u.Host != "" && strings.Contains(u.EscapedPath()+"?"+u.RawQuery, "@") { // the same with another mark in a password
+		return fmt.Errorf("%s is a URL with an @ behind its host, must have none: a password has %%2F for a slash and %%3F for a question mark, "+
+			"and another @ is %%40", name)
+	}
 	return nil
 }
 
