@@ -30,7 +30,7 @@ var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
 // open returns new Members, as in another process.
 func open(t *testing.T, s *testserver.Server) *etcd.Members {
 	t.Helper()
-	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + t.Name() + "/"})
+	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + memberstest.Place(t) + "/"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
@@ -64,7 +64,13 @@ func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
 	require.Eventually(t, func() bool { return beat(t, heir, "heir", long).Leader() == "heir" }, eternal, 20*time.Millisecond)
 	require.Greater(t, beat(t, heir, "heir", long).Term, asleep.Term)
 
-	awake := beat(t, zombie, "zombie", short)
+	var awake engine.View
+	require.Eventually(t, func() bool {
+		beat(t, heir, "heir", long) // the zombie's way back may take longer than that
+		var err error
+		awake, err = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, short)
+		return err == nil
+	}, eternal, 20*time.Millisecond)
 	require.Equal(t, []string{"heir", "zombie"}, names(awake))
 	require.Greater(t, awake.Term, asleep.Term)
 	require.GreaterOrEqual(t, beat(t, heir, "heir", long).Term, asleep.Term)
@@ -93,12 +99,13 @@ func TestANodeWhoseKeySomebodyRemovesJoinsAgain(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.URL}})
 	require.NoError(t, err)
 	defer client.Close()
-	m, err := etcd.New(client, etcd.Config{Prefix: t.Name() + "/"})
+	place := memberstest.Place(t)
+	m, err := etcd.New(client, etcd.Config{Prefix: place + "/"})
 	require.NoError(t, err)
 	before := beat(t, m, "a", long)
 	for _, key := range []string{"nodes/a", "changes", ""} {
 		time.Sleep(2 * time.Millisecond)
-		_, err = client.Delete(t.Context(), t.Name()+"/"+key, clientv3.WithPrefix())
+		_, err = client.Delete(t.Context(), place+"/"+key, clientv3.WithPrefix())
 		require.NoError(t, err)
 		after := beat(t, m, "a", long)
 		require.Equal(t, before.Nodes, after.Nodes)

@@ -33,7 +33,9 @@ const (
 
 var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
 
-func config(t *testing.T) zookeeper.Config { return zookeeper.Config{Path: "/" + t.Name() + "/nodes"} }
+func config(t *testing.T) zookeeper.Config {
+	return zookeeper.Config{Path: "/" + memberstest.Place(t) + "/nodes"}
+}
 
 // open returns new Members, as in another process.
 func open(t *testing.T, s *testserver.Server) *zookeeper.Members {
@@ -158,6 +160,7 @@ func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
 	wire.set(false)
 	var awake engine.View
 	require.Eventually(t, func() bool {
+		beat(t, heir, "heir", long) // the zombie's way back may take longer than that
 		var err error
 		awake, err = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, short)
 		return err == nil
