@@ -25,7 +25,7 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 	case o.memory:
 		return openMemory()
 	case len(o.database) == 0 && o.redis != "":
-		return openRedis(ctx, o.redis, o.redisVolatile)
+		return openRedis(ctx, o.redis, o.redisVolatile, log)
 	}
 	table, err := o.openTable(ctx, log)
 	if err != nil || !o.index && o.redis == "" {

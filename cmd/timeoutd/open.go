@@ -78,8 +78,8 @@ func openShards[E engine.Engine](ctx context.Context, at []string, log *slog.Log
 	return sharded.Open(ctx, shards, sharded.Config{Logger: log})
 }
 
-func openRedis(ctx context.Context, url string, mayForget bool) (opened, error) {
-	e, err := redis.Open(ctx, url, redis.Config{})
+func openRedis(ctx context.Context, url string, mayForget bool, log *slog.Logger) (opened, error) {
+	e, err := redis.Open(ctx, url, redis.Config{Logger: log})
 	if err != nil {
 		return opened{}, err
 	}
@@ -110,7 +110,7 @@ func (o *options) openIndex(ctx context.Context, table opened, log *slog.Logger)
 		front, err = memory.New(memory.Config{})
 	} else {
 		name = "Redis at " + where(o.redis)
-		front, err = redis.Open(ctx, o.redis, redis.Config{Prefix: "timeout-index"})
+		front, err = redis.Open(ctx, o.redis, redis.Config{Prefix: "timeout-index", Logger: log})
 	}
 	if err != nil {
 		return opened{}, err

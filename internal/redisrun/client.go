@@ -356,11 +356,10 @@ func (r *Client) Clustered() bool { return r.cluster != nil }
 // No two servers have the same number. Lane asks no server once the arrangement of the Cluster is
 // known. A key moved to another server has the number of the new one.
 func (r *Client) Lane(key string) int {
-	client, err := r.cluster.MasterForKey(context.Background(), key)
-	if err != nil {
+	addr := r.Server(key)
+	if addr == "" {
 		return 0
 	}
-	addr := client.Options().Addr
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lane, known := r.lanes[addr]
@@ -369,6 +368,19 @@ func (r *Client) Lane(key string) int {
 		r.lanes[addr] = lane
 	}
 	return lane
+}
+
+// Server returns the address of a key's server, or an empty string if no server is known for the key. As Lane, it asks
+// no server once the arrangement of a Cluster is known.
+func (r *Client) Server(key string) string {
+	if r.cluster == nil {
+		return r.single.Options().Addr
+	}
+	client, err := r.cluster.MasterForKey(context.Background(), key)
+	if err != nil {
+		return ""
+	}
+	return client.Options().Addr
 }
 
 // Shun has calls to a hanging server of a Cluster fail at once, after the first one has waited as long

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -29,11 +30,16 @@ type Config struct {
 	// engine knows. Tasks of other processes may be that late, unless Wake runs. Zero means 250ms.
 	// If it is negative, each Expire asks every slot.
 	PollInterval time.Duration
+
+	// Logger gets a line when a server begins to fail while others answer, and when it fails no more. Nil means
+	// slog's default.
+	Logger *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
 	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
 	c.PollInterval = cmp.Or(c.PollInterval, defaultPoll)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

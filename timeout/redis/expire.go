@@ -145,6 +145,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	if x.batch.Now.IsZero() { // no slot was asked
 		x.batch.Now, err = x.engine.Now(ctx)
 	}
+	x.log(ctx, l)
 	next := l.hints.next(slots, 0)
 	if x.away { // what is due on a busy server already comes with its answer
 		then := l.hints.next(l.asked(x.ask.Slots), x.batch.Now.UnixMilli())
@@ -262,6 +263,30 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	return nil
 }
 
+// failing returns the address of the server that a call has failed on. A call that its caller has ended says nothing
+// about a server.
+func (e *Engine) failing(c *invocation) string {
+	if errors.Is(c.Err, context.Canceled) || e.redis.Closed() {
+		return ""
+	}
+	return cmp.Or(e.redis.Server(c.at.keys[0].(string)), "unknown")
+}
+
+// log logs once which servers fail, and once that they fail no more: with an answer of the others, Expire has no error.
+func (x *expiry) log(ctx context.Context, l *layout) {
+	if x.ask.Max == 0 || x.ask.Late > 0 || ctx.Err() != nil { // not about the slots of this node, or not answered
+		return
+	}
+	log, topic := x.engine.cfg.Logger, x.ask.Topic
+	begun, over := l.hints.turned(l.asked(x.ask.Slots))
+	for server, failure := range begun {
+		log.Warn("timeout/redis: a server fails, and its tasks wait", "topic", topic, "server", server, "err", failure)
+	}
+	for _, server := range over {
+		log.Info("timeout/redis: a server fails no more", "topic", topic, "server", server)
+	}
+}
+
 // others reports whether other servers of a Cluster may answer: those that don't hold up no other.
 func (x *expiry) others(l *layout) bool {
 	return x.away || x.leaves() && l.hints.failure(l.asked(x.ask.Slots)) == nil
@@ -271,7 +296,7 @@ func (x *expiry) others(l *layout) bool {
 // error if there was one.
 func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool, refused *invocation, _ error) {
 	x.open = x.open[:0]
-	var failed []visit
+	var failed []*invocation
 	for _, c := range calls {
 		switch {
 		case c.Status != "":
@@ -281,7 +306,7 @@ func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool,
 			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer)))
 			x.failed = append(x.failed, c.tasks...)
 			if c.visit != nil {
-				failed = append(failed, *c.visit)
+				failed = append(failed, c)
 			}
 			continue
 		default:
@@ -298,8 +323,8 @@ func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool,
 	if now.IsZero() {
 		now = x.engine.late.now()
 	}
-	for _, v := range failed {
-		l.hints.failed(v, failure, now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
+	for _, c := range failed {
+		l.hints.failed(*c.visit, cmp.Or(c.Err, failure), x.engine.failing(c), now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
 	}
 	return good, refused, failure
 }

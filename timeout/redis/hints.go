@@ -2,6 +2,7 @@ package redis
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 type hints struct {
 	mu    sync.Mutex
 	slots []hint
+	told  map[string]bool // the failing servers in the log
 }
 
 // hint is what is known of a slot. Times are the server's, in milliseconds.
@@ -23,6 +25,7 @@ type hint struct {
 	asked   time.Time
 	sets    int       // counts what was set, to see what an answer can't know
 	failure error     // of the last question
+	failing string    // the server of that failure; empty after an answer
 	told    int64     // the server's clock in the last answer
 	came    time.Time // when that came
 }
@@ -34,14 +37,15 @@ func (h *hints) takeOver(other *hints) {
 	other.mu.Lock()
 	defer other.mu.Unlock()
 	copy(h.slots, other.slots)
+	h.told = maps.Clone(other.told)
 }
 
-// reset forgets all.
+// reset forgets all but which servers fail.
 func (h *hints) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.slots {
-		h.slots[i] = hint{sets: h.slots[i].sets + 1}
+		h.slots[i] = hint{sets: h.slots[i].sets + 1, failing: h.slots[i].failing}
 	}
 }
 
@@ -138,7 +142,7 @@ func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
 		next = s.next // set since it was asked, perhaps
 	}
-	s.next, s.backlog, s.now, s.asked, s.failure = next, backlog, now, v.asked, nil
+	s.next, s.backlog, s.now, s.asked, s.failure, s.failing = next, backlog, now, v.asked, nil, ""
 	s.told, s.came = now, came
 }
 
@@ -149,13 +153,13 @@ func (h *hints) settled(slot int, next int64) {
 	}
 }
 
-// failed has a slot be left alone for a while, and asked again then. now is the servers' time,
-// or zero if it is not known.
-func (h *hints) failed(v visit, failure error, now time.Time, again time.Duration) {
+// failed has a slot be left alone for a while, and asked again then. server is the address of the failing
+// server. now is the servers' time, or zero if it is not known.
+func (h *hints) failed(v visit, failure error, server string, now time.Time, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[v.slot]
-	s.asked, s.backlog, s.next, s.failure = v.asked, 0, 0, failure
+	s.asked, s.backlog, s.next, s.failure, s.failing = v.asked, 0, 0, failure, server
 	if !now.IsZero() {
 		s.now = now.UnixMilli()
 		s.next = s.now + again.Milliseconds()
@@ -172,6 +176,36 @@ func (h *hints) failure(slots []int) (failure error) {
 		}
 	}
 	return failure
+}
+
+// turned returns the servers of some slots that have begun to fail since the last call, and those that fail no more.
+func (h *hints) turned(slots []int) (begun map[string]error, over []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var failing map[string]error
+	for _, slot := range slots {
+		if s := &h.slots[slot]; s.failing != "" {
+			if failing == nil {
+				failing = make(map[string]error)
+			}
+			failing[s.failing] = cmp.Or(failing[s.failing], s.failure)
+		}
+	}
+	maps.DeleteFunc(h.told, func(server string, _ bool) bool {
+		_, still := failing[server]
+		if !still {
+			over = append(over, server)
+		}
+		return !still
+	})
+	maps.DeleteFunc(failing, func(server string, failure error) bool { return h.told[server] || failure == nil })
+	for server := range failing {
+		if h.told == nil {
+			h.told = make(map[string]bool)
+		}
+		h.told[server] = true
+	}
+	return failing, over
 }
 
 // due reports whether some of the slots have due tasks, as of their last answer.

@@ -1,0 +1,108 @@
+package redis_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+// refusals are ways for a server to lease nothing, each with its end, and what it says.
+var refusals = map[string]struct {
+	says       string
+	begin, end func(*testing.T, server)
+}{
+	"permission": {
+		"NOPERM",
+		func(t *testing.T, s server) { do(t, s, "ACL", "SETUSER", "default", "-evalsha") },
+		func(t *testing.T, s server) { do(t, s, "ACL", "SETUSER", "default", "+@all") },
+	},
+	"disk": {
+		"MISCONF",
+		func(t *testing.T, s server) {
+			require.NoError(t, os.Mkdir(filepath.Join(s.Dir, "dump.rdb"), 0o700)) // no file can take its place
+			do(t, s, "CONFIG", "SET", "save", "3600 1")
+			do(t, s, "BGSAVE")
+			require.Eventually(t, func() bool {
+				return strings.Contains(s.client(t).Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err")
+			}, time.Minute, 10*time.Millisecond)
+		},
+		func(t *testing.T, s server) { do(t, s, "CONFIG", "SET", "save", "") },
+	},
+}
+
+func do(t *testing.T, s server, command ...any) {
+	require.NoError(t, s.client(t).Do(ctx, command...).Err())
+}
+
+// Only one of several servers refuses. Expire has no error then, so the log has it: once, not per question.
+func TestAServerOfAClusterThatRefusesIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	cluster, servers := startCluster(t, 3, 0)
+	for name, refusal := range refusals {
+		t.Run(name, func(t *testing.T) {
+			var log logtest.Log
+			e := openEngine(t, servers[0], redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+			withTopic(t, e, engine.Topic{Slots: 16})
+			victim, refuses := spare(t, cluster, e.Prefix())
+			expire(t, e, engine.Ask{Max: 10})
+			require.Empty(t, log.String())
+			waits := ""
+			for slot := range refuses {
+				waits = inSlot(slot, 16)
+			}
+			set(t, e, engine.Task{ID: waits})
+			refusal.begin(t, victim)
+
+			leased := 0
+			for i := range 40 {
+				if id := fmt.Sprint(i); !refuses[engine.Slot(id, 16)] {
+					set(t, e, engine.Task{ID: id})
+					leased++
+				}
+				leased -= len(expire(t, e, engine.Ask{Max: 10}).Leased)
+			}
+			require.Zero(t, leased, "the others are not held up")
+			require.Len(t, log.Lines(""), 1, log.String())
+			log.Await(t, "level=WARN.* fails.* topic=orders server="+victim.Addr+" err=.*"+refusal.says)
+
+			refusal.end(t, victim)
+			require.Equal(t, waits, lease(t, e, time.Minute).ID)
+			expire(t, e, engine.Ask{Max: 10})
+			require.Len(t, log.Lines(""), 2, log.String())
+			log.Await(t, "fails no more.* topic=orders server="+victim.Addr)
+		})
+	}
+}
+
+// One slot of a server is broken, and its other slots answer.
+func TestASlotThatFailsIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	bad := inSlot(0, 2)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	for range 5 {
+		expire(t, e, engine.Ask{Max: 10})
+	}
+	require.Len(t, log.Lines(""), 1, log.String())
+	log.Await(t, "level=WARN.* server="+server.Addr+" err=.*WRONGTYPE")
+	mend()
+	expire(t, e, engine.Ask{Max: 10})
+	expire(t, e, engine.Ask{Max: 10})
+	require.Len(t, log.Lines(""), 2, log.String())
+	require.Len(t, log.Lines("level=INFO"), 1)
+}
