@@ -42,12 +42,12 @@ func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 		t.Fatalf("testserver: %v", err)
 	}
 	c.Await(t)
-	c.suspectAfter(t, time.Minute) // from the beginning on it would slow that down
+	c.suspectAfter(t, time.Minute) // from the beginning on it would slow the start down
 	return c
 }
 
-// SuspectSoon has the cluster consider a node dead after a second without an answer. It is for a test that kills a
-// master with a replica: on a busy machine a replica may take over from another master, too.
+// SuspectSoon has the cluster consider a node dead after a second without an answer. It is for tests of takeovers. On a
+// busy machine a replica may take over from another master, too.
 func (c *Cluster) SuspectSoon(t testing.TB) {
 	t.Helper()
 	c.suspectAfter(t, time.Second)

@@ -263,8 +263,8 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	return nil
 }
 
-// failing returns the address of the server that a call has failed on. A call that its caller has ended says nothing
-// about a server.
+// failing returns the address of a failed call's server. After the end of its caller a call says nothing about a
+// server.
 func (e *Engine) failing(c *invocation) string {
 	if errors.Is(c.Err, context.Canceled) || e.redis.Closed() {
 		return ""
@@ -272,7 +272,7 @@ func (e *Engine) failing(c *invocation) string {
 	return cmp.Or(e.redis.Server(c.at.keys[0].(string)), "unknown")
 }
 
-// log logs once which servers fail, and once that they fail no more: with an answer of the others, Expire has no error.
+// log logs each failing server once, and its recovery once: with an answer of the others, Expire has no error.
 func (x *expiry) log(ctx context.Context, l *layout) {
 	if x.ask.Max == 0 || x.ask.Late > 0 || ctx.Err() != nil { // not about the slots of this node, or not answered
 		return

@@ -40,7 +40,7 @@ func (h *hints) takeOver(other *hints) {
 	h.told = maps.Clone(other.told)
 }
 
-// reset forgets all but which servers fail.
+// reset forgets all but the failing servers.
 func (h *hints) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +178,7 @@ func (h *hints) failure(slots []int) (failure error) {
 	return failure
 }
 
-// turned returns the servers of some slots that have begun to fail since the last call, and those that fail no more.
+// turned returns the servers of some slots with a first failure since the last call, and the recovered ones.
 func (h *hints) turned(slots []int) (begun map[string]error, over []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -100,8 +100,8 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns the usual times of servers, but for those that have never answered, and the longest one of those that
-// have leased in vain.
+// usual returns the usual times of servers, as far as they are known, and the longest one of those with leases given
+// back in vain.
 func (t *late) usual(flights []*flight) (usual []time.Duration, vain time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,8 +118,8 @@ func (t *late) usual(flights []*flight) (usual []time.Duration, vain time.Durati
 	return usual, vain
 }
 
-// wait returns how long to wait for servers with these usual times: for patience longer than the slowest takes. One
-// that is always slow makes the others late by three times patience at most, unless it has leased in vain.
+// wait returns how long to wait for servers with these usual times: for patience longer than the slowest takes. An
+// always slow one makes the others late by three times patience at most, unless it has leased in vain.
 func wait(usual []time.Duration, vain, patience time.Duration) time.Duration {
 	if len(usual) == 0 {
 		return patience

@@ -12,7 +12,7 @@ import (
 // has leased.
 const maxOwed = 100_000
 
-// owe keeps outcomes for a shard without an answer, and its guard tells them. Expire does not: one that hangs would make
+// owe keeps outcomes for a shard without an answer, and its guard tells them. Expire does not: a hanging shard would make
 // the others late.
 func (e *core) owe(place int, topic string, outcomes []engine.Outcome) {
 	if len(outcomes) == 0 {
