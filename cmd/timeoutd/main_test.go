@@ -118,7 +118,7 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		"DATABASE_URL":     {"postgres://u:12?secret@h", "postgres://u:12?a=secret@h/d", "postgres://u:12/secret@h", "postgres://u:x@12?secret@h"},
 		"REDIS_URL":        {"redis://u:12?protocol=secret@h"},
 		"TIMEOUTD_STREAMS": {"redis://u:12?protocol=secret@h"},
-		"NATS_URL":         {"nats://u:12?secret@h"},
+		"NATS_URL":         {"nats://u:12?secret@h", "nats://h:1,nats://u:12?secret@i", "nats://u:12?se,secret@h"},
 	} {
 		for _, url := range urls {
 			o, err := read(nil, env(name, url))
@@ -130,6 +130,11 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	}
 	for _, url := range []string{"postgres://u:12%3F34@h/d", "postgres://u:12%2F34@h/d?user=a%40b", "postgres://h/a%40b", "postgres:///d?host=/tmp&user=a@b"} {
 		o, err := read(nil, env("DATABASE_URL", url))
+		require.NoError(t, err)
+		require.NoError(t, o.validate(), url)
+	}
+	for _, url := range []string{"nats://u:p@h:1,nats://u:p@i:2", "nats://h:1, tls://u:p@i:2", "nats://u:p@h:1,i:2"} {
+		o, err := read(nil, env("NATS_URL", url))
 		require.NoError(t, err)
 		require.NoError(t, o.validate(), url)
 	}

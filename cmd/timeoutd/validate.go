@@ -108,7 +108,7 @@ func (o *options) checkEngine() error {
 		o.checkDatabases(),
 		checkRedis("redis", o.redis),
 		checkRedis("streams", o.streams),
-		checkURL("nats", o.nats, "nats", "tls", "ws", "wss"),
+		checkNATS(o.nats),
 	)
 }
 
@@ -145,6 +145,25 @@ func checkURL(name, text string, schemes ...string) error {
 	if u.Host != "" && strings.Contains(u.EscapedPath()+"?"+u.RawQuery, "@") { // the same with another mark in a password
 		return fmt.Errorf("%s is a URL with an @ behind its host, must have none: a password has %%2F for a slash and %%3F for a question mark, "+
 			"and another @ is %%40", name)
+	}
+	return nil
+}
+
+// checkNATS takes a list of URLs with commas, too, as the client does. A part without a scheme is not apart: it may be the
+// end of a password.
+func checkNATS(text string) error {
+	var urls []string
+	for part := range strings.SplitSeq(text, ",") {
+		if n := len(urls); n > 0 && !strings.Contains(part, "://") {
+			urls[n-1] += "," + part
+		} else {
+			urls = append(urls, strings.TrimSpace(part))
+		}
+	}
+	for _, one := range urls {
+		if err := checkURL("nats", one, "nats", "tls", "ws", "wss"); err != nil {
+			return err
+		}
 	}
 	return nil
 }
