@@ -2,7 +2,6 @@ package redis
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 type hints struct {
 	mu    sync.Mutex
 	slots []hint
-	told  map[string]bool // the failing servers in the log
 }
 
 // hint is what is known of a slot. Times are the server's, in milliseconds.
@@ -26,6 +24,8 @@ type hint struct {
 	sets    int       // counts what was set, to see what an answer can't know
 	failure error     // of the last question
 	failing string    // the server of that failure; empty after an answer
+	logged  bool      // the log has that
+	over    string    // a server in the log that fails no more for this slot, which the log has not yet
 	told    int64     // the server's clock in the last answer
 	came    time.Time // when that came
 }
@@ -37,7 +37,6 @@ func (h *hints) takeOver(other *hints) {
 	other.mu.Lock()
 	defer other.mu.Unlock()
 	copy(h.slots, other.slots)
-	h.told = maps.Clone(other.told)
 }
 
 // reset forgets all but the failing servers.
@@ -45,7 +44,8 @@ func (h *hints) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.slots {
-		h.slots[i] = hint{sets: h.slots[i].sets + 1, failing: h.slots[i].failing}
+		s := &h.slots[i]
+		*s = hint{sets: s.sets + 1, failing: s.failing, logged: s.logged, over: s.over}
 	}
 }
 
@@ -142,7 +142,8 @@ func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
 		next = s.next // set since it was asked, perhaps
 	}
-	s.next, s.backlog, s.now, s.asked, s.failure, s.failing = next, backlog, now, v.asked, nil, ""
+	s.next, s.backlog, s.now, s.asked, s.failure = next, backlog, now, v.asked, nil
+	s.fails("")
 	s.told, s.came = now, came
 }
 
@@ -154,12 +155,13 @@ func (h *hints) settled(slot int, next int64) {
 }
 
 // failed has a slot be left alone for a while, and asked again then. server is the address of the failing
-// server. now is the servers' time, or zero if it is not known.
+// server, or empty if the failure says nothing about it. now is the servers' time, or zero if it is not known.
 func (h *hints) failed(v visit, failure error, server string, now time.Time, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[v.slot]
-	s.asked, s.backlog, s.next, s.failure, s.failing = v.asked, 0, 0, failure, server
+	s.asked, s.backlog, s.next, s.failure = v.asked, 0, 0, failure
+	s.fails(cmp.Or(server, s.failing))
 	if !now.IsZero() {
 		s.now = now.UnixMilli()
 		s.next = s.now + again.Milliseconds()
@@ -178,34 +180,46 @@ func (h *hints) failure(slots []int) (failure error) {
 	return failure
 }
 
-// turned returns the servers of some slots with a first failure since the last call, and the recovered ones.
+// fails notes the failing server of a slot, or none.
+func (s *hint) fails(server string) {
+	if server == s.failing {
+		return
+	}
+	if s.logged {
+		s.over = s.failing
+	}
+	s.failing, s.logged = server, false
+}
+
+// turned returns the servers of some slots with a first failure since the last call, and the recovered ones. It says
+// nothing about the servers of other slots: several nodes may share an engine, and a node may lose a failing slot.
 func (h *hints) turned(slots []int) (begun map[string]error, over []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var failing map[string]error
+	var failing map[string]bool // whether the log has it
 	for _, slot := range slots {
 		if s := &h.slots[slot]; s.failing != "" {
 			if failing == nil {
-				failing = make(map[string]error)
+				failing, begun = make(map[string]bool), make(map[string]error)
 			}
-			failing[s.failing] = cmp.Or(failing[s.failing], s.failure)
+			failing[s.failing] = failing[s.failing] || s.logged
 		}
 	}
-	maps.DeleteFunc(h.told, func(server string, _ bool) bool {
-		_, still := failing[server]
-		if !still {
-			over = append(over, server)
+	for _, slot := range slots {
+		s := &h.slots[slot]
+		if _, still := failing[s.over]; s.over != "" && !still && !slices.Contains(over, s.over) {
+			over = append(over, s.over)
 		}
-		return !still
-	})
-	maps.DeleteFunc(failing, func(server string, failure error) bool { return h.told[server] || failure == nil })
-	for server := range failing {
-		if h.told == nil {
-			h.told = make(map[string]bool)
+		s.over = ""
+		switch {
+		case s.failing == "":
+		case failing[s.failing]:
+			s.logged = true
+		case s.failure != nil:
+			begun[s.failing], s.logged = cmp.Or(begun[s.failing], s.failure), true
 		}
-		h.told[server] = true
 	}
-	return failing, over
+	return begun, over
 }
 
 // due reports whether some of the slots have due tasks, as of their last answer.

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -105,4 +106,60 @@ func TestASlotThatFailsIsLoggedOnce(t *testing.T) {
 	expire(t, e, engine.Ask{Max: 10})
 	require.Len(t, log.Lines(""), 2, log.String())
 	require.Len(t, log.Lines("level=INFO"), 1)
+}
+
+// Several nodes may share an engine, each with slots of its own, and the slots of a node change. Whoever has no slot that
+// failed knows nothing of its server.
+func TestOnlyTheSlotsOfAServerTellThatItFailsNoMore(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: 3})
+	bad := inSlot(0, 3)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	for range 5 {
+		expire(t, e, engine.Ask{Max: 10, Slots: []int{0, 1}})
+		expire(t, e, engine.Ask{Max: 10, Slots: []int{2}})
+	}
+	require.Len(t, log.Lines(""), 1, log.String())
+	mend()
+	expire(t, e, engine.Ask{Max: 10, Slots: []int{2}})
+	require.Len(t, log.Lines(""), 1, log.String())
+	expire(t, e, engine.Ask{Max: 10, Slots: []int{0, 1}})
+	require.Len(t, log.Lines(""), 2, log.String())
+	log.Await(t, "fails no more")
+}
+
+// A call whose caller waits no longer says nothing about the server, not even that it fails no more.
+func TestACancelledCallDoesNotTellThatAServerFailsNoMore(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	bad := inSlot(1, 2)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	ask := engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Minute}
+	lines := func(n int) func() bool {
+		return func() bool {
+			_, _ = e.Expire(ctx, ask) // an error if it asks the bad slot alone
+			return len(log.Lines("")) == n
+		}
+	}
+	require.Eventually(t, lines(1), time.Minute, 50*time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // both slots are asked again
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := e.Expire(cancelled, ask)
+	require.ErrorIs(t, err, context.Canceled)
+	expire(t, e, ask) // the first slot, while the other one is left alone
+	require.Len(t, log.Lines(""), 1, log.String())
+	mend()
+	require.Eventually(t, lines(2), time.Minute, 50*time.Millisecond)
+	log.Await(t, "fails no more")
 }
