@@ -1,6 +1,10 @@
 package redis
 
-import "time"
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
 
 // Patience is how long Expire waits for a server of a Cluster.
 const Patience = patience
@@ -70,6 +74,19 @@ var Adapt = adapt
 
 // Wait returns how long to wait for servers with these usual times.
 var Wait = wait
+
+// VainWaits returns how long questions of some topics wait for a server, after it has leased a task of orders in vain.
+func VainWaits(topics ...string) (waits []time.Duration) {
+	const lane = 1
+	t := newLate()
+	t.took(lane, patience, patience)
+	t.remove(lane, &arrival{ask: engine.Ask{Topic: "orders"}, leased: make([]engine.Leased, 1)})
+	for _, topic := range topics {
+		_, vain := t.usual(topic, []*flight{{lane: lane}})
+		waits = append(waits, vain)
+	}
+	return waits
+}
 
 // Owes reports whether the engine owes a topic outcomes.
 func (e *Engine) Owes(topic string) bool {

@@ -39,7 +39,7 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation) (ended
 	take := func(f *flight) {
 		ended, failure = append(ended, f.calls...), cmp.Or(failure, f.failure)
 	}
-	usual, vain := late.usual(flights)
+	usual, vain := late.usual(x.ask.Topic, flights)
 	over := time.NewTimer(wait(usual, vain, x.engine.patience))
 	defer over.Stop()
 	for n := range flights {

@@ -39,7 +39,7 @@ type late struct {
 	arrivals map[string][]*arrival    // by topic
 	news     map[chan string]struct{} // of the calls of Wake
 	usually  map[int]time.Duration    // about the shortest time of an answer lately, by lane
-	vain     map[int]bool             // servers with leases given back, to be waited for once
+	vain     map[question]bool        // those with leases given back, to be waited for once
 	clock    time.Time                // of a server, in an answer
 	read     time.Time                // when that came
 }
@@ -47,8 +47,14 @@ type late struct {
 func newLate() *late {
 	return &late{
 		over: make(chan struct{}), busy: make(map[string]map[int]int), arrivals: make(map[string][]*arrival),
-		news: make(map[chan string]struct{}), usually: make(map[int]time.Duration), vain: make(map[int]bool),
+		news: make(map[chan string]struct{}), usually: make(map[int]time.Duration), vain: make(map[question]bool),
 	}
+}
+
+// question is a topic and the lane of a server.
+type question struct {
+	topic string
+	lane  int
 }
 
 // arrival is a late answer.
@@ -100,9 +106,9 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns the usual times of servers, as far as they are known, and the longest one of those with leases given
-// back in vain.
-func (t *late) usual(flights []*flight) (usual []time.Duration, vain time.Duration) {
+// usual returns the usual times of servers, as far as they are known, and the longest one of those with leases of a
+// topic given back in vain.
+func (t *late) usual(topic string, flights []*flight) (usual []time.Duration, vain time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range flights {
@@ -110,9 +116,9 @@ func (t *late) usual(flights []*flight) (usual []time.Duration, vain time.Durati
 		if took > 0 {
 			usual = append(usual, took)
 		}
-		if t.vain[f.lane] {
+		if asked := (question{topic, f.lane}); t.vain[asked] {
 			vain = max(vain, took)
-			delete(t.vain, f.lane)
+			delete(t.vain, asked)
 		}
 	}
 	return usual, vain
@@ -195,7 +201,7 @@ func (t *late) remove(lane int, a *arrival) []engine.Leased {
 		delete(t.arrivals, topic)
 	}
 	if len(a.leased) > 0 {
-		t.vain[lane] = true
+		t.vain[question{topic, lane}] = true
 	}
 	return a.leased
 }

@@ -965,6 +965,14 @@ func TestAServerFartherAwayThanTheOthersIsWaitedForOnceItHasLeasedInVain(t *test
 	}, 2*time.Minute, time.Millisecond)
 }
 
+// Otherwise the questions of an idle topic would wait for the server, and those of the other one never.
+func TestOnlyTheTopicLeasedInVainWaitsOnceForThat(t *testing.T) {
+	t.Parallel()
+	waits := redis.VainWaits("mails", "orders", "orders", "mails")
+	require.Positive(t, waits[1])
+	require.Equal(t, []time.Duration{0, waits[1], 0, 0}, waits)
+}
+
 func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
