@@ -220,8 +220,8 @@ func testCopiedBytes(t *testing.T, activity Activity) {
 			for how, reader := range map[string]func(io.Reader) io.Reader{"whole": full, "limited": limited} {
 				client, in := connect(t, network[0])
 				out, backend := connect(t, network[1])
-				src, dst := wrap[0](in), wrap[1](out)
 				wg.Go(func() {
+					src, dst := wrap[0](in), wrap[1](out)
 					name := network[0] + " to " + network[1] + ", " + name + ", " + how
 					start := time.Now()
 					done := make(chan error, 1)
@@ -390,7 +390,13 @@ func TestHTTP(t *testing.T) {
 		transport.CloseIdleConnections()
 		require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 	}
-	require.Eventually(t, func() bool { return len(c.list()) == 4 }, eternal, ms)
+	// On a busy machine a client is silent for too long now and then, and dials once more.
+	require.Eventually(t, func() bool { return len(c.list()) >= 4 }, eternal, ms)
+	told := map[any]bool{}
+	for _, one := range c.list() {
+		require.False(t, told[one.conn], "it has been told already")
+		told[one.conn] = true
+	}
 }
 
 func TestHTTPHijack(t *testing.T) {
