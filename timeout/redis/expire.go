@@ -109,11 +109,12 @@ func (x *expiry) takeLate(l *layout) {
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
 	x.takeLate(l)
-	slots := l.asked(x.ask.Slots)
-	more, err := x.migrate(ctx, l, slots)
+	all := l.asked(x.ask.Slots)
+	more, err := x.migrate(ctx, l, all)
 	if err != nil {
 		return err
 	}
+	slots := all
 	for first := true; ; first = false {
 		slots = x.idle(l, slots)
 		var visits []visit
@@ -135,7 +136,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		}
 	}
 	if x.batch.Now.IsZero() && x.away && x.own == 0 { // no server has answered, perhaps for long
-		if failure := l.hints.failure(l.asked(x.ask.Slots)); failure != nil {
+		if failure := l.hints.failure(all); failure != nil {
 			return failure
 		}
 	}
@@ -145,10 +146,10 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	if x.batch.Now.IsZero() { // no slot was asked
 		x.batch.Now, err = x.engine.Now(ctx)
 	}
-	x.log(ctx, l)
+	x.log(ctx, l, all)
 	next := l.hints.next(slots, 0)
 	if x.away { // what is due on a busy server already comes with its answer
-		then := l.hints.next(l.asked(x.ask.Slots), x.batch.Now.UnixMilli())
+		then := l.hints.next(all, x.batch.Now.UnixMilli())
 		next = cmp.Or(min(next, then), next, then)
 	}
 	if next > 0 {
@@ -261,30 +262,6 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 		return x.engine.mend(ctx, l, refused)
 	}
 	return nil
-}
-
-// failing returns the address of a failed call's server. After the end of its caller a call says nothing about a
-// server.
-func (e *Engine) failing(c *invocation) string {
-	if errors.Is(c.Err, context.Canceled) || e.redis.Closed() {
-		return ""
-	}
-	return cmp.Or(e.redis.Server(c.at.keys[0].(string)), "unknown")
-}
-
-// log logs each failing server once, and its recovery once: with an answer of the others, Expire has no error.
-func (x *expiry) log(ctx context.Context, l *layout) {
-	if x.ask.Max == 0 || x.ask.Late > 0 || ctx.Err() != nil { // not about the slots of this node, or not answered
-		return
-	}
-	log, topic := x.engine.cfg.Logger, x.ask.Topic
-	begun, over := l.hints.turned(l.asked(x.ask.Slots))
-	for server, failure := range begun {
-		log.Warn("timeout/redis: a server fails, and its tasks wait", "topic", topic, "server", server, "err", failure)
-	}
-	for _, server := range over {
-		log.Info("timeout/redis: a server fails no more", "topic", topic, "server", server)
-	}
 }
 
 // others reports whether other servers of a Cluster may answer: those that don't hold up no other.

@@ -180,48 +180,6 @@ func (h *hints) failure(slots []int) (failure error) {
 	return failure
 }
 
-// fails notes the failing server of a slot, or none.
-func (s *hint) fails(server string) {
-	if server == s.failing {
-		return
-	}
-	if s.logged {
-		s.over = s.failing
-	}
-	s.failing, s.logged = server, false
-}
-
-// turned returns the servers of some slots with a first failure since the last call, and the recovered ones. It says
-// nothing about the servers of other slots: several nodes may share an engine, and a node may lose a failing slot.
-func (h *hints) turned(slots []int) (begun map[string]error, over []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var failing map[string]bool // whether the log has it
-	for _, slot := range slots {
-		if s := &h.slots[slot]; s.failing != "" {
-			if failing == nil {
-				failing, begun = make(map[string]bool), make(map[string]error)
-			}
-			failing[s.failing] = failing[s.failing] || s.logged
-		}
-	}
-	for _, slot := range slots {
-		s := &h.slots[slot]
-		if _, still := failing[s.over]; s.over != "" && !still && !slices.Contains(over, s.over) {
-			over = append(over, s.over)
-		}
-		s.over = ""
-		switch {
-		case s.failing == "":
-		case failing[s.failing]:
-			s.logged = true
-		case s.failure != nil:
-			begun[s.failing], s.logged = cmp.Or(begun[s.failing], s.failure), true
-		}
-	}
-	return begun, over
-}
-
 // due reports whether some of the slots have due tasks, as of their last answer.
 func (h *hints) due(slots []int) bool {
 	h.mu.Lock()

@@ -107,7 +107,7 @@ func (t *late) land(f *flight) bool {
 }
 
 // usual returns the usual times of servers, as far as they are known, and the longest one of those with leases of a
-// topic given back in vain.
+// topic given back in vain: once for each.
 func (t *late) usual(topic string, flights []*flight) (usual []time.Duration, vain time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

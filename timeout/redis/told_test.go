@@ -85,22 +85,27 @@ func TestAServerOfAClusterThatRefusesIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// onABrokenSlot returns an engine of one server, with a topic of so many slots. One of them is broken, until mend.
+func onABrokenSlot(t *testing.T, bad, slots int, poll time.Duration) (e *redis.Engine, log *logtest.Log, addr string, mend func()) {
+	log = &logtest.Log{}
+	server := sharedServer(t)
+	e = openEngine(t, server, redis.Config{PollInterval: poll, Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: slots})
+	id := inSlot(bad, slots)
+	set(t, e, engine.Task{ID: id})
+	lease(t, e, time.Minute)
+	return e, log, server.Addr, breakSlot(t, server, e, id)
+}
+
 // One slot of a server is broken, and its other slots answer.
 func TestASlotThatFailsIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	var log logtest.Log
-	server := sharedServer(t)
-	e := openEngine(t, server, redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
-	withTopic(t, e, engine.Topic{Slots: 2})
-	bad := inSlot(0, 2)
-	set(t, e, engine.Task{ID: bad})
-	lease(t, e, time.Minute)
-	mend := breakSlot(t, server, e, bad)
+	e, log, addr, mend := onABrokenSlot(t, 0, 2, -1)
 	for range 5 {
 		expire(t, e, engine.Ask{Max: 10})
 	}
 	require.Len(t, log.Lines(""), 1, log.String())
-	log.Await(t, "level=WARN.* server="+server.Addr+" err=.*WRONGTYPE")
+	log.Await(t, "level=WARN.* server="+addr+" err=.*WRONGTYPE")
 	mend()
 	expire(t, e, engine.Ask{Max: 10})
 	expire(t, e, engine.Ask{Max: 10})
@@ -112,14 +117,7 @@ func TestASlotThatFailsIsLoggedOnce(t *testing.T) {
 // failed knows nothing of its server.
 func TestOnlyTheSlotsOfAServerTellThatItFailsNoMore(t *testing.T) {
 	t.Parallel()
-	var log logtest.Log
-	server := sharedServer(t)
-	e := openEngine(t, server, redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
-	withTopic(t, e, engine.Topic{Slots: 3})
-	bad := inSlot(0, 3)
-	set(t, e, engine.Task{ID: bad})
-	lease(t, e, time.Minute)
-	mend := breakSlot(t, server, e, bad)
+	e, log, _, mend := onABrokenSlot(t, 0, 3, -1)
 	for range 5 {
 		expire(t, e, engine.Ask{Max: 10, Slots: []int{0, 1}})
 		expire(t, e, engine.Ask{Max: 10, Slots: []int{2}})
@@ -136,14 +134,7 @@ func TestOnlyTheSlotsOfAServerTellThatItFailsNoMore(t *testing.T) {
 // A call whose caller waits no longer says nothing about the server, not even that it fails no more.
 func TestACancelledCallDoesNotTellThatAServerFailsNoMore(t *testing.T) {
 	t.Parallel()
-	var log logtest.Log
-	server := sharedServer(t)
-	e := openEngine(t, server, redis.Config{Logger: log.Logger(slog.LevelInfo)})
-	withTopic(t, e, engine.Topic{Slots: 2})
-	bad := inSlot(1, 2)
-	set(t, e, engine.Task{ID: bad})
-	lease(t, e, time.Minute)
-	mend := breakSlot(t, server, e, bad)
+	e, log, _, mend := onABrokenSlot(t, 1, 2, 0)
 	ask := engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Minute}
 	lines := func(n int) func() bool {
 		return func() bool {
