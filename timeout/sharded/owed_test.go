@@ -21,23 +21,27 @@ func (r *rig) oneEach() (all []string) {
 	return all
 }
 
+// leaseOneEach leases a task of each shard, and returns their ids and outcomes.
+func (r *rig) leaseOneEach() (all []string, done []engine.Outcome) {
+	all = r.oneEach()
+	batch, err := r.engine.Expire(r.t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour})
+	require.NoError(r.t, err)
+	require.Len(r.t, batch.Leased, 3)
+	for _, leased := range batch.Leased {
+		done = append(done, engine.Outcome{Token: leased.Token, As: engine.Done})
+	}
+	return all, done
+}
+
 // A worker without room, or one that has ended, asks no more. Its outcomes reach a shard that was away all the same.
 func TestAShardThatIsBackIsToldOfOutcomesWithoutACall(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				t, ctx := r.t, r.t.Context()
-				some := r.oneEach()
-				ask := engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour}
-				batch, err := r.engine.Expire(ctx, ask)
-				require.NoError(t, err)
-				require.Len(t, batch.Leased, 3)
-				ask = engine.Ask{Topic: "orders", Node: "n", Lease: time.Hour}
-				for _, leased := range batch.Leased {
-					ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.Done})
-				}
+				some, done := r.leaseOneEach()
 				r.shards[1].is.Store(trouble)
-				batch, err = r.engine.Expire(ctx, ask)
+				batch, err := r.engine.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Settle: done, Lease: time.Hour})
 				require.NoError(t, err)
 				require.Equal(t, []bool{true, true, true}, batch.Settled)
 				pass(10 * time.Second)
@@ -86,21 +90,16 @@ func TestALeaseThatCanNotBeGivenBackIsGivenBackLater(t *testing.T) {
 	})
 }
 
-// Somebody's transaction may have locked these tasks. Only the call that tells them first waits for that.
+// Somebody's transaction may have locked these tasks. The first call to tell them waits for it, and no other.
 func TestWhatIsOwedToAShardHoldsUpNoCall(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t, ctx := r.t, r.t.Context()
-		some := r.oneEach()
-		ask := engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour}
-		batch, err := r.engine.Expire(ctx, ask)
-		require.NoError(t, err)
-		require.Len(t, batch.Leased, 3)
+		some, done := r.leaseOneEach()
 		r.shards[1].is.Store(stuck)
+		ask := engine.Ask{Topic: "orders", Node: "n", Max: 3, Lease: time.Hour}
 		settle := ask
-		for _, leased := range batch.Leased {
-			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: engine.Done})
-		}
-		batch, err = r.engine.Expire(ctx, settle)
+		settle.Settle = done
+		batch, err := r.engine.Expire(ctx, settle)
 		require.NoError(t, err)
 		require.Equal(t, []bool{true, true, true}, batch.Settled)
 		pass(time.Second)

@@ -158,13 +158,7 @@ func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
 	require.Greater(t, beat(t, heir, "heir", long).Term, asleep.Term)
 
 	wire.set(false)
-	var awake engine.View
-	require.Eventually(t, func() bool {
-		beat(t, heir, "heir", long) // the zombie's way back may take longer than that
-		var err error
-		awake, err = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, short)
-		return err == nil
-	}, eternal, 20*time.Millisecond)
+	awake := memberstest.Awake(t, zombie, heir)
 	require.Equal(t, []string{"heir", "zombie"}, names(awake))
 	require.Greater(t, awake.Term, asleep.Term)
 }

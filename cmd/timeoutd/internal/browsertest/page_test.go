@@ -279,19 +279,25 @@ func TestThePageWithFiftyTopics(t *testing.T) {
 	requireQuiet(t, b, url)
 }
 
-// The server clears many dead tasks in several answers. Meanwhile somebody looks at another topic.
-func TestClearingATopicStaysWithIt(t *testing.T) {
-	centre, url := serve(t, api.Config{})
+// openDead opens the page of so many topics, with the dead tasks of topic a. It has one.
+func openDead(t *testing.T, centre *timeout.Center, url string, topics int) *tab.Tab {
 	require.NoError(t, centre.Handle("a", func(context.Context, timeout.Task) error { return errors.New("no") }))
-	require.NoError(t, centre.Handle("b", func(context.Context, timeout.Task) error { return nil }))
 	_, err := centre.Set(t.Context(), timeout.Task{Topic: "a", ID: "1"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return state(t, centre, "a", "1") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
 	b := tab.Open(t, url+"/", 1440, 1000)
-	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 2`)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === ` + strconv.Itoa(topics))
 	b.Press("#topics", "a")
 	b.Click("#tabs [data-state=dead]")
 	b.Until(`document.querySelector("#all-dead button")`)
+	return b
+}
+
+// The server clears many dead tasks in several answers. Meanwhile somebody looks at another topic.
+func TestClearingATopicStaysWithIt(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	require.NoError(t, centre.Handle("b", func(context.Context, timeout.Task) error { return nil }))
+	b := openDead(t, centre, url, 2)
 	require.True(t, tab.Eval[bool](b, `(() => {
 		const real = window.fetch;
 		window.asked = [];
@@ -316,15 +322,7 @@ func TestClearingATopicStaysWithIt(t *testing.T) {
 // A later answer fails. The tasks of those before it run again, and the page says how many.
 func TestAFailureKeepsTheCountOfWhatWasCleared(t *testing.T) {
 	centre, url := serve(t, api.Config{})
-	require.NoError(t, centre.Handle("a", func(context.Context, timeout.Task) error { return errors.New("no") }))
-	_, err := centre.Set(t.Context(), timeout.Task{Topic: "a", ID: "1"})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return state(t, centre, "a", "1") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
-	b := tab.Open(t, url+"/", 1440, 1000)
-	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 1`)
-	b.Press("#topics", "a")
-	b.Click("#tabs [data-state=dead]")
-	b.Until(`document.querySelector("#all-dead button")`)
+	b := openDead(t, centre, url, 1)
 	require.True(t, tab.Eval[bool](b, `(() => {
 		const real = window.fetch;
 		window.well = 2;

@@ -47,6 +47,18 @@ func Beat(t *testing.T, m engine.Members, name string, ttl time.Duration) engine
 	}
 }
 
+// Awake beats for a zombie until it is a member again, and meanwhile for its heir: that may take longer than a ttl.
+func Awake(t *testing.T, zombie, heir engine.Members) (view engine.View) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		Beat(t, heir, "heir", Long)
+		var err error
+		view, err = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, Short)
+		return err == nil
+	}, Eternal, 20*time.Millisecond)
+	return view
+}
+
 // isBusy reports whether an error may be of a busy machine. A short ttl has a short time limit. Its session can also end
 // in the middle of a beat, or a connection that has to be quick for it: such a beat fails, and the next one joins again.
 func isBusy(err error, ttl time.Duration) bool {
