@@ -181,8 +181,8 @@ func (r *rig) eventually(condition func() bool, why string) {
 	}
 }
 
-// attempt repeats f until it reports true: the suite was quick enough for its own timeouts. An f without success has
-// seen that it was not, so a busy machine has long for it.
+// attempt repeats f until it reports true: the suite was quick enough for its own timeouts. If f reports false, it has
+// seen that the suite was late, so a busy machine may try for long.
 func (r *rig) attempt(f func() bool) {
 	r.Helper()
 	for begin := time.Now(); !f(); {
