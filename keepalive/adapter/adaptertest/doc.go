@@ -36,7 +36,7 @@
 // A run takes a few seconds. It waits more than it works, so the tests run at the same time.
 // The clock is real, and the machine may be busy. So the suite compares the end of a connection
 // with the instants of its client's lines. An early end is always a fault. A late end is one
-// after ten seconds. If the suite itself was too slow to keep a connection alive, it tries again.
+// after a minute. If the suite itself was too slow to keep a connection alive, it tries again.
 //
 // Config.Rate counts over ten seconds, too long for the suite.
 package adaptertest

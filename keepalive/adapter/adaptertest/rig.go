@@ -19,10 +19,10 @@ import (
 const (
 	ms      = time.Millisecond
 	tick    = 10 * ms
-	timeout = 320 * ms         // of a connection, unless its test sets another
-	beat    = timeout / 8      // how often a living peer speaks
-	late    = 10 * time.Second // how late an end may come
-	eternal = time.Minute      // how long a test waits
+	timeout = 320 * ms    // of a connection, unless its test sets another
+	beat    = timeout / 8 // how often a living peer speaks
+	late    = time.Minute // how late an end may come
+	eternal = time.Minute // how long a test waits
 )
 
 // rig is what a test works with: a server of the adapter, and a note of each end.
