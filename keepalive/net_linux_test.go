@@ -241,10 +241,11 @@ func TestProgressOfALargeWriteIsLife(t *testing.T) {
 			k := newKeeper(t, cfg)
 			client, server := connect(t, "tcp")
 			require.NoError(t, client.(*net.TCPConn).SetReadBuffer(16<<10))
+			large := bytes.NewReader(make([]byte, 16<<20)) // the race detector takes its time for this
 			conn := k.Conn(server)
 			written := make(chan error, 1)
 			go func() {
-				_, err := io.Copy(conn, bytes.NewReader(make([]byte, 64<<20)))
+				_, err := io.Copy(conn, large)
 				written <- err
 			}()
 			buf := make([]byte, 256<<10)
