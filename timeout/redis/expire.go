@@ -250,7 +250,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			x.batch.Settled[i] = true
 		}
 	}
-	good, refused, failure := x.hear(l, answered, failure)
+	good, refused, failure := x.hear(ctx, l, answered, failure)
 	if good && !x.batch.Now.IsZero() {
 		x.engine.late.answered(x.batch.Now)
 	}
@@ -271,7 +271,7 @@ func (x *expiry) others(l *layout) bool {
 
 // hear takes answers. It reports whether a slot has given one, and returns a call that was refused, and an
 // error if there was one.
-func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool, refused *invocation, _ error) {
+func (x *expiry) hear(ctx context.Context, l *layout, calls []*invocation, failure error) (good bool, refused *invocation, _ error) {
 	x.open = x.open[:0]
 	var failed []*invocation
 	for _, c := range calls {
@@ -301,7 +301,7 @@ func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool,
 		now = x.engine.late.now()
 	}
 	for _, c := range failed {
-		l.hints.failed(*c.visit, cmp.Or(c.Err, failure), x.engine.failing(c), now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
+		l.hints.failed(*c.visit, cmp.Or(c.Err, failure), x.engine.failing(ctx, c), now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
 	}
 	return good, refused, failure
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -47,6 +48,13 @@ func (e *Engine) Left() int {
 	return len(e.late.busy) + len(e.late.arrivals) + len(e.late.news)
 }
 
+// InVain returns how many servers are to be waited for once, of all topics.
+func (e *Engine) InVain() int {
+	e.late.mu.Lock()
+	defer e.late.mu.Unlock()
+	return len(e.late.vain)
+}
+
 // Prefix is the engine's Config.Prefix.
 func (e *Engine) Prefix() string { return e.cfg.Prefix }
 
@@ -72,20 +80,35 @@ func (e *Engine) SetCloseTime(closeTime time.Duration) { e.closeTime = closeTime
 // Adapt returns the usual time of a server after an answer.
 var Adapt = adapt
 
-// Wait returns how long to wait for servers with these usual times.
-var Wait = wait
+// Wait returns how long to wait for servers with these usual times, while leases run.
+func Wait(slowest, fastest, vain, patience, lease time.Duration) time.Duration {
+	return usual{slowest, fastest, vain}.wait(patience, lease)
+}
 
 // VainWaits returns how long questions of some topics wait for a server, after it has leased a task of orders in vain.
+// One of them is about outcomes of orders alone.
 func VainWaits(topics ...string) (waits []time.Duration) {
 	const lane = 1
 	t := newLate()
 	t.took(lane, patience, patience)
 	t.remove(lane, &arrival{ask: engine.Ask{Topic: "orders"}, leased: make([]engine.Leased, 1)})
 	for _, topic := range topics {
-		_, vain := t.usual(topic, []*flight{{lane: lane}})
-		waits = append(waits, vain)
+		topic, outcomes := strings.CutPrefix(topic, "outcomes of ")
+		c := &invocation{room: 1}
+		if outcomes {
+			c.room = 0
+		}
+		waits = append(waits, t.usual(topic, []*flight{{lane: lane, calls: []*invocation{c}}}).vain)
 	}
 	return waits
+}
+
+// UsualOfOne returns what a question to the first of two servers knows of their usual times.
+func UsualOfOne(first, second time.Duration) (slowest, fastest time.Duration) {
+	t := newLate()
+	t.usually[1], t.usually[2] = first, second
+	u := t.usual("orders", []*flight{{lane: 1}})
+	return u.slowest, u.fastest
 }
 
 // Owes reports whether the engine owes a topic outcomes.

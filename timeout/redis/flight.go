@@ -15,6 +15,11 @@ type flight struct {
 	left, landed bool
 }
 
+// leases reports whether the server is to lease tasks.
+func (f *flight) leases() bool {
+	return slices.ContainsFunc(f.calls, func(c *invocation) bool { return c.room > 0 })
+}
+
 // leaves reports whether Expire may leave questions. An Ask without a lease is about outcomes alone, and its
 // caller wants to know what became of each.
 func (x *expiry) leaves() bool { return x.engine.redis.Clustered() && x.ask.Lease > 0 }
@@ -39,8 +44,7 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation) (ended
 	take := func(f *flight) {
 		ended, failure = append(ended, f.calls...), cmp.Or(failure, f.failure)
 	}
-	usual, vain := late.usual(x.ask.Topic, flights)
-	over := time.NewTimer(wait(usual, vain, x.engine.patience))
+	over := time.NewTimer(late.usual(x.ask.Topic, flights).wait(x.engine.patience, x.ask.Lease))
 	defer over.Stop()
 	for n := range flights {
 		select {
@@ -91,8 +95,8 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	}
 	own := &expiry{engine: x.engine, ask: x.ask}
 	own.batch.Settled = make([]bool, len(x.ask.Settle))
-	_, _, _ = own.hear(l, f.calls, f.failure) // whoever asks next finds what is wrong
-	if own.batch.Now.After(late.now()) {      // it may be long ago
+	_, _, _ = own.hear(within, l, f.calls, f.failure) // whoever asks next finds what is wrong
+	if own.batch.Now.After(late.now()) {              // it may be long ago
 		late.answered(own.batch.Now)
 	}
 	own.owe(append(own.failed, own.open...))

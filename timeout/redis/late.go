@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -106,31 +107,40 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// usual returns the usual times of servers, as far as they are known, and the longest one of those with leases of a
-// topic given back in vain: once for each.
-func (t *late) usual(topic string, flights []*flight) (usual []time.Duration, vain time.Duration) {
+// usual are usual times of servers, as far as they are known.
+type usual struct {
+	slowest time.Duration // of a question's servers
+	fastest time.Duration // of all servers
+	vain    time.Duration // of the slowest one with leases of the topic given back in vain
+}
+
+// usual returns what is known of a question's servers. Servers that are to lease are waited for in vain no more.
+func (t *late) usual(topic string, flights []*flight) (u usual) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, took := range t.usually {
+		u.fastest = cmp.Or(min(u.fastest, took), took)
+	}
 	for _, f := range flights {
 		took := t.usually[f.lane]
-		if took > 0 {
-			usual = append(usual, took)
-		}
-		if asked := (question{topic, f.lane}); t.vain[asked] {
-			vain = max(vain, took)
+		u.slowest = max(u.slowest, took)
+		if asked := (question{topic, f.lane}); t.vain[asked] && f.leases() {
+			u.vain = max(u.vain, took)
 			delete(t.vain, asked)
 		}
 	}
-	return usual, vain
+	return u
 }
 
-// wait returns how long to wait for servers with these usual times: for patience longer than the slowest takes. An
-// always slow one makes the others late by three times patience at most, unless it has leased in vain.
-func wait(usual []time.Duration, vain, patience time.Duration) time.Duration {
-	if len(usual) == 0 {
-		return patience
+// wait returns how long to wait for servers: for patience longer than the slowest takes. An always slow one makes the
+// others late by three times patience at most, unless it has leased in vain. What the others have leased keeps half
+// of its time.
+func (u usual) wait(patience, lease time.Duration) time.Duration {
+	longest := max(lease/2-patience, 0)
+	if u.vain > longest {
+		u.vain = 0 // it would lease in vain again
 	}
-	return max(min(slices.Max(usual), slices.Min(usual)+2*patience), vain) + patience
+	return min(max(min(u.slowest, u.fastest+2*patience), u.vain), longest) + patience
 }
 
 // took notes how long an answer took.
@@ -211,6 +221,13 @@ func (t *late) has(topic string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.arrivals[topic], func(a *arrival) bool { return len(a.leased) > 0 })
+}
+
+// forget forgets the leases of topics given back in vain, but for those that are still there.
+func (t *late) forget(there map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.vain, func(one question, _ bool) bool { return !there[one.topic] })
 }
 
 // listen returns a channel of the topics of late answers, until the end.

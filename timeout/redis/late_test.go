@@ -646,6 +646,21 @@ func TestLateLeasesWithoutATakerAreGivenBack(t *testing.T) {
 	}
 }
 
+// A server is to be waited for once, since it has leased in vain. Nobody asks it about that topic any more.
+func TestNothingIsLeftOfADroppedTopic(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	s.SetLinger(time.Nanosecond)
+	s.victim.Pause(t)
+	expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	s.victim.Continue(t)
+	require.Eventually(t, func() bool { return s.InVain() == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, s.DropTopic(ctx, "orders"))
+	_, err := s.Topics(ctx)
+	require.NoError(t, err)
+	require.Zero(t, s.InVain())
+}
+
 // Without it each call asks the server of the topics, even a hanging one.
 func TestTheTimeIsKnownFromLateAnswers(t *testing.T) {
 	t.Parallel()
@@ -965,12 +980,13 @@ func TestAServerFartherAwayThanTheOthersIsWaitedForOnceItHasLeasedInVain(t *test
 	}, 2*time.Minute, time.Millisecond)
 }
 
-// Otherwise the questions of an idle topic would wait for the server, and those of the other one never.
+// Otherwise the questions of an idle topic would wait for the server, and those of the other one never. So it is with
+// questions about outcomes alone.
 func TestOnlyTheTopicLeasedInVainWaitsOnceForThat(t *testing.T) {
 	t.Parallel()
-	waits := redis.VainWaits("mails", "orders", "orders", "mails")
-	require.Positive(t, waits[1])
-	require.Equal(t, []time.Duration{0, waits[1], 0, 0}, waits)
+	waits := redis.VainWaits("mails", "outcomes of orders", "orders", "orders", "mails")
+	require.Positive(t, waits[2])
+	require.Equal(t, []time.Duration{0, 0, waits[2], 0, 0}, waits)
 }
 
 func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
@@ -1000,10 +1016,27 @@ func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
 func TestHowLongServersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	require.Equal(t, 50*ms, redis.Wait(nil, 0, 50*ms))
-	require.Equal(t, 350*ms, redis.Wait([]time.Duration{300 * ms, 290 * ms}, 0, 50*ms))
-	require.Equal(t, 130*ms, redis.Wait([]time.Duration{ms, 80 * ms}, 0, 50*ms))
-	require.Equal(t, 151*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 0, 50*ms))
-	require.Equal(t, 350*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 300*ms, 50*ms))
-	require.Equal(t, 151*ms, redis.Wait([]time.Duration{ms, 300 * ms}, 20*ms, 50*ms))
+	wait := func(slowest, fastest, vain, lease time.Duration) time.Duration {
+		return redis.Wait(slowest, fastest, vain, 50*ms, lease)
+	}
+	require.Equal(t, 50*ms, wait(0, 0, 0, time.Hour))
+	require.Equal(t, 350*ms, wait(300*ms, 290*ms, 0, time.Hour))
+	require.Equal(t, 130*ms, wait(80*ms, ms, 0, time.Hour))
+	require.Equal(t, 151*ms, wait(300*ms, ms, 0, time.Hour))
+	require.Equal(t, 350*ms, wait(300*ms, ms, 300*ms, time.Hour))
+	require.Equal(t, 151*ms, wait(300*ms, ms, 20*ms, time.Hour))
+
+	// What the others have leased has half of its time left then, and the shortest lease takes 100 ms.
+	require.Equal(t, 350*ms, wait(300*ms, ms, 300*ms, 700*ms))
+	require.Equal(t, 151*ms, wait(300*ms, ms, 300*ms, 600*ms), "this would lease in vain again")
+	require.Equal(t, 100*ms, wait(300*ms, ms, 0, 200*ms))
+	require.Equal(t, 50*ms, wait(300*ms, ms, 0, 100*ms))
+}
+
+// A question may concern a slow server alone. The others have to wait for its end, with what becomes due meanwhile.
+func TestAQuestionToASlowServerAloneIsNotWaitedForLonger(t *testing.T) {
+	t.Parallel()
+	slow, others := redis.UsualOfOne(300*time.Millisecond, time.Millisecond)
+	require.Equal(t, 300*time.Millisecond, slow)
+	require.Equal(t, time.Millisecond, others)
 }

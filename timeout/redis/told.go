@@ -3,14 +3,13 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 )
 
 // failing returns the address of a failed call's server. After the end of its caller a call says nothing about a
 // server.
-func (e *Engine) failing(c *invocation) string {
-	if errors.Is(c.Err, context.Canceled) || e.redis.Closed() {
+func (e *Engine) failing(ctx context.Context, c *invocation) string {
+	if ctx.Err() != nil || e.redis.Closed() {
 		return ""
 	}
 	return cmp.Or(e.redis.Server(c.at.keys[0].(string)), "unknown")
@@ -54,6 +53,12 @@ func (h *hints) turned(slots []int) (begun map[string]error, over []string) {
 				failing, begun = make(map[string]bool), make(map[string]error)
 			}
 			failing[s.failing] = failing[s.failing] || s.logged
+		}
+	}
+	for _, slot := range slots {
+		server := h.slots[slot].over
+		if _, still := failing[server]; still {
+			failing[server] = true // since it has failed in this slot
 		}
 	}
 	for _, slot := range slots {

@@ -154,3 +154,44 @@ func TestACancelledCallDoesNotTellThatAServerFailsNoMore(t *testing.T) {
 	require.Eventually(t, lines(2), time.Minute, 50*time.Millisecond)
 	log.Await(t, "fails no more")
 }
+
+// The tasks of a slot may wait, or it fails in turns with another one. The server fails all the while.
+func TestAServerThatFailsInOneSlotAfterAnotherIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	first, second := inSlot(0, 2), inSlot(1, 2)
+	set(t, e, engine.Task{ID: first})
+	set(t, e, engine.Task{ID: second})
+	require.Len(t, expire(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased, 2)
+	mend := breakSlot(t, server, e, first)
+	expire(t, e, engine.Ask{Max: 10})
+	require.Len(t, log.Lines(""), 1, log.String())
+	mend()
+	mend = breakSlot(t, server, e, second)
+	expire(t, e, engine.Ask{Max: 10})
+	require.Len(t, log.Lines(""), 1, log.String())
+	mend()
+	expire(t, e, engine.Ask{Max: 10})
+	require.Len(t, log.Lines(""), 2, log.String())
+	log.Await(t, "fails no more")
+}
+
+// The caller's time has ended, not the server's.
+func TestACallWhoseTimeIsOverDoesNotTellThatAServerFails(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	e := openEngine(t, sharedServer(t), redis.Config{Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	ask := engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Minute}
+	expire(t, e, ask)
+	time.Sleep(300 * time.Millisecond) // both slots are asked again
+	over, cancel := context.WithDeadline(ctx, time.Now())
+	defer cancel()
+	_, err := e.Expire(over, ask)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	expire(t, e, ask)
+	require.Empty(t, log.String())
+}
