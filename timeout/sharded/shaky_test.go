@@ -3,6 +3,8 @@ package sharded_test
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +21,7 @@ const (
 	stubborn // refuses outcomes
 	stuck    // outcomes hang
 	frozen   // changes hang, as those of a server whose disk hangs, and reads do not
+	paused   // the same, and the client gives up before the caller
 )
 
 var errRefused = errors.New("connection refused")
@@ -31,11 +34,30 @@ type shaky struct {
 
 // change is through for a call that may change something.
 func change[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, error) {
-	if s.is.Load() == frozen {
-		<-ctx.Done()
-		return *new(A), ctx.Err()
+	if s.isFrozen() {
+		return *new(A), s.hang(ctx)
 	}
 	return through(ctx, s, do)
+}
+
+// isFrozen reports whether changes hang.
+func (s *shaky) isFrozen() bool {
+	is := s.is.Load()
+	return is == frozen || is == paused
+}
+
+// hang waits as long as the client or the caller does.
+func (s *shaky) hang(ctx context.Context) error {
+	var gaveUp <-chan time.Time
+	if s.is.Load() == paused {
+		gaveUp = time.After(3 * time.Second)
+	}
+	select {
+	case <-gaveUp:
+		return &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // through makes a call of the shard in its state.
@@ -88,10 +110,9 @@ func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error
 		switch is := s.is.Load(); {
 		case is == stubborn && settles:
 			return engine.Batch{}, engine.ErrFull
-		case is == stuck && settles, is == frozen && (settles || ask.Max > 0 && s.due(ask.Topic)):
-			<-ctx.Done()
-			return engine.Batch{}, ctx.Err()
-		case is == frozen:
+		case is == stuck && settles, s.isFrozen() && (settles || ask.Max > 0 && s.due(ask.Topic)):
+			return engine.Batch{}, s.hang(ctx)
+		case s.isFrozen():
 			ask.Max = 0
 		}
 		return s.Engine.Expire(ctx, ask)
@@ -100,8 +121,8 @@ func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error
 
 // due reports whether a topic has a due task.
 func (s *shaky) due(topic string) bool {
-	batch, err := s.Engine.Expire(context.Background(), engine.Ask{Topic: topic})
-	return err == nil && !batch.Next.IsZero() && !batch.Next.After(batch.Now)
+	counts, err := s.Engine.Count(context.Background(), topic)
+	return err == nil && counts.Due > 0
 }
 
 func (s *shaky) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {

@@ -190,10 +190,16 @@ func (e *core) reach(ctx context.Context, s *shard) error {
 		return err
 	}
 	_, err = eng.Set(ctx, []engine.Task{{Topic: Reserved, ID: probeID, Due: never}})
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !isTimeout(err) {
 		return nil // a refusal is an answer
 	}
 	return err
+}
+
+// isTimeout reports whether a call has waited in vain. A client may be less patient than this engine.
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // known returns the engine, or nil if it is not open.
