@@ -56,20 +56,22 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	}
 }
 
+// environment returns a lookup of variables. Each name stands before its value.
+func environment(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
 // The file, the environment and the flags: the later one wins, and an error names its source.
 func TestSettingsComeFromThreePlaces(t *testing.T) {
-	env := func(pairs ...string) func(string) (string, bool) {
-		return func(name string) (string, bool) {
-			for i := 0; i < len(pairs); i += 2 {
-				if pairs[i] == name {
-					return pairs[i+1], true
-				}
-			}
-			return "", false
-		}
-	}
 	path := configFile(t, "# a comment\nttl 3s\ngrace 4s\nadmin-token  one-0123456789abc  two-0123456789abc\nmemory\ncallback-allow 127.0.0.0/8, 10.0.0.0/8\n")
-	o, err := read([]string{"-config", path, "-grace", "6s"}, env("TIMEOUTD_TTL", "5s", "TIMEOUTD_GRACE", "5s", "REDIS_URL", ""))
+	o, err := read([]string{"-config", path, "-grace", "6s"}, environment("TIMEOUTD_TTL", "5s", "TIMEOUTD_GRACE", "5s", "REDIS_URL", ""))
 	require.NoError(t, err)
 	require.Equal(t, "5s", o.ttl.String())
 	require.Equal(t, "6s", o.grace.String())
@@ -78,7 +80,7 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	require.True(t, o.memory)
 	require.NoError(t, o.validate())
 
-	o, err = read(nil, env("REDIS_URL", "redis://:secret@h/0", "DATABASE_URL", "postgres://u:secret@h/d", "ETCD_ENDPOINTS", "a:1,b:2", "TIMEOUTD_CONFIG", configFile(t, "ttl 7s")))
+	o, err = read(nil, environment("REDIS_URL", "redis://:secret@h/0", "DATABASE_URL", "postgres://u:secret@h/d", "ETCD_ENDPOINTS", "a:1,b:2", "TIMEOUTD_CONFIG", configFile(t, "ttl 7s")))
 	require.NoError(t, err)
 	require.Equal(t, "redis://:secret@h/0", o.redis)
 	require.Equal(t, []string{"postgres://u:secret@h/d"}, o.database)
@@ -94,22 +96,41 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		"\nmemory perhaps":         `:2: invalid value "perhaps" for memory: must be true or false`,
 		strings.Repeat("#", 2<<20): "longer than 1048576 bytes",
 	} {
-		_, err := read([]string{"-config", configFile(t, text)}, env())
+		_, err := read([]string{"-config", configFile(t, text)}, environment())
 		require.ErrorContains(t, err, want)
 	}
-	for name, value := range map[string]string{"DATABASE_URL": "postgres://u@h/d mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_ETCD_PASSWORD": "secret", "TIMEOUTD_READ_TOKEN": "secret"} {
-		o, err := read(nil, env(name, value))
+	short, good := "whsec_"+strings.Repeat("c2Vj", 8), "whsec_"+strings.Repeat("c2Vj", 11)
+	for want, pairs := range map[string][]string{
+		"feedback-key 2 has 24 bytes, must have at least 32":   {"TIMEOUTD_FEEDBACK_KEY", good + " " + short},
+		"feedback-key: timeout: invalid argument: secret of 6": {"TIMEOUTD_FEEDBACK_KEY", "secret"},
+		"feedback-key 1 is a callback-secret, too":             {"TIMEOUTD_FEEDBACK_KEY", good, "TIMEOUTD_CALLBACK_SECRET", good},
+		"peers is there without a read-token, must have one":   {"TIMEOUTD_PEERS", "http://a:1", "TIMEOUTD_ADMIN_TOKEN", "master-0123456789"},
+	} {
+		o, err := read(nil, environment(pairs...))
 		require.NoError(t, err)
-		err = o.validate()
+		require.ErrorContains(t, o.validate(), want)
+	}
+	o, err = read(nil, environment("DATABASE_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d"))
+	require.NoError(t, err)
+	require.ErrorContains(t, o.validate(), "database 2 of 2 is there twice")
+}
+
+// URLs are read as their clients read them, and no error shows a password.
+func TestURLsAreChecked(t *testing.T) {
+	check := func(name, url string) error {
+		o, err := read(nil, environment(name, url))
+		require.NoError(t, err)
+		return o.validate()
+	}
+	for name, value := range map[string]string{"DATABASE_URL": "postgres://u@h/d mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_ETCD_PASSWORD": "secret", "TIMEOUTD_READ_TOKEN": "secret"} {
+		err := check(name, value)
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
 	}
 	// The client would take localhost for the host, or a part of the password for host and port.
 	for _, url := range []string{"redis:secret:6379", "redis:secret", "redis://u:12#secret@h", "redis://h/secret", "redis://u:1/secret@h", "redis://u:1?secret@h"} {
 		for _, name := range []string{"REDIS_URL", "TIMEOUTD_STREAMS"} {
-			o, err := read(nil, env(name, url))
-			require.NoError(t, err)
-			err = o.validate()
+			err := check(name, url)
 			require.Error(t, err, url)
 			require.NotContains(t, err.Error(), "secret")
 		}
@@ -121,22 +142,27 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		"NATS_URL":         {"nats://u:12?secret@h", "nats://h:1,nats://u:12?secret@i", "nats://u:12?se,secret@h"},
 	} {
 		for _, url := range urls {
-			o, err := read(nil, env(name, url))
-			require.NoError(t, err)
-			err = o.validate()
+			err := check(name, url)
 			require.ErrorContains(t, err, "%3F for a question mark", url)
 			require.NotContains(t, err.Error(), "secret")
 		}
 	}
-	for _, url := range []string{"postgres://u:12%3F34@h/d", "postgres://u:12%2F34@h/d?user=a%40b", "postgres://h/a%40b", "postgres:///d?host=/tmp&user=a@b"} {
-		o, err := read(nil, env("DATABASE_URL", url))
-		require.NoError(t, err)
-		require.NoError(t, o.validate(), url)
+	// The client of NATS takes these for two or three servers.
+	for _, url := range []string{"nats://u:secret,x@h", "nats://u:12/secret,x@h", "nats://h:1,u:secret,x@i"} {
+		err := check("NATS_URL", url)
+		require.ErrorContains(t, err, "%2C for a comma", url)
+		require.NotContains(t, err.Error(), "secret")
 	}
-	for _, url := range []string{"nats://u:p@h:1,nats://u:p@i:2", "nats://h:1, tls://u:p@i:2", "nats://u:p@h:1,i:2"} {
-		o, err := read(nil, env("NATS_URL", url))
-		require.NoError(t, err)
-		require.NoError(t, o.validate(), url)
+	for name, urls := range map[string][]string{
+		"DATABASE_URL": {"postgres://u:12%3F34@h/d", "postgres://u:12%2F34@h/d?user=a%40b", "postgres://h/a%40b", "postgres:///d?host=/tmp&user=a@b"},
+		"NATS_URL": {
+			"nats://u:p@h:1,nats://u:p@i:2", "nats://h:1, tls://u:p@i:2", "nats://u:p@h:1,i:2", "nats://h:1, i:2", "nats://h:1,", "h",
+			"nats://[::1]:4222,[::2]:4222", "nats://h:1/,u:p@i:2", "ws://h/nats?a=b",
+		},
+	} {
+		for _, url := range urls {
+			require.NoError(t, check(name, url), url)
+		}
 	}
 	for _, text := range []string{"redis://u:secret@h:1/0", "redis://u:1/secret@h:1/0"} {
 		require.Equal(t, "h:1/0", where(text))
@@ -144,20 +170,6 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	for _, text := range []string{"redis://u:1/secret#x@h:1/0", "redis://u:1?secret=x@h:1/0"} {
 		require.Empty(t, where(text))
 	}
-	short, good := "whsec_"+strings.Repeat("c2Vj", 8), "whsec_"+strings.Repeat("c2Vj", 11)
-	for want, pairs := range map[string][]string{
-		"feedback-key 2 has 24 bytes, must have at least 32":   {"TIMEOUTD_FEEDBACK_KEY", good + " " + short},
-		"feedback-key: timeout: invalid argument: secret of 6": {"TIMEOUTD_FEEDBACK_KEY", "secret"},
-		"feedback-key 1 is a callback-secret, too":             {"TIMEOUTD_FEEDBACK_KEY", good, "TIMEOUTD_CALLBACK_SECRET", good},
-		"peers is there without a read-token, must have one":   {"TIMEOUTD_PEERS", "http://a:1", "TIMEOUTD_ADMIN_TOKEN", "master-0123456789"},
-	} {
-		o, err := read(nil, env(pairs...))
-		require.NoError(t, err)
-		require.ErrorContains(t, o.validate(), want)
-	}
-	o, err = read(nil, env("DATABASE_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d"))
-	require.NoError(t, err)
-	require.ErrorContains(t, o.validate(), "database 2 of 2 is there twice")
 }
 
 func TestHelpIsNoError(t *testing.T) {

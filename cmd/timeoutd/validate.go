@@ -149,20 +149,22 @@ func checkURL(name, text string, schemes ...string) error {
 	return nil
 }
 
-// checkNATS takes a list of URLs with commas, too, as the client does. A part without a scheme is not apart: it may be the
-// end of a password.
+// checkNATS takes a list of URLs, as the client does: it splits at each comma, even at one of a password. A part without a
+// scheme has that of NATS. Such a URL has no path and no query, so these are the rest of a password.
 func checkNATS(text string) error {
-	var urls []string
 	for part := range strings.SplitSeq(text, ",") {
-		if n := len(urls); n > 0 && !strings.Contains(part, "://") {
-			urls[n-1] += "," + part
-		} else {
-			urls = append(urls, strings.TrimSpace(part))
+		part = strings.TrimSpace(part)
+		if part != "" && !strings.Contains(part, "://") {
+			part = "nats://" + part
 		}
-	}
-	for _, one := range urls {
-		if err := checkURL("nats", one, "nats", "tls", "ws", "wss"); err != nil {
-			return err
+		if err := checkURL("nats", part, "nats", "tls", "ws", "wss"); err != nil {
+			return fmt.Errorf("%w; a password has %%2C for a comma", err)
+		}
+		if u, _ := url.Parse(part); strings.HasPrefix(u.Scheme, "ws") {
+			continue
+		} else if strings.Trim(u.Path, "/")+u.RawQuery != "" {
+			return errors.New("nats is a URL with a path or a query, must have none: a password has %2F for a slash, " +
+				"%3F for a question mark and %2C for a comma")
 		}
 	}
 	return nil
