@@ -59,19 +59,25 @@ func testSlowHandler(t *testing.T, network string, activity Activity) bool {
 	k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: activity, Logger: log.Logger(slog.LevelWarn)})
 	peer, inner := connect(t, network)
 	conn := k.Conn(inner)
-	if _, steady := talk(t, peer, 6*short); !steady {
+	spoke, steady := talk(t, peer, 6*short)
+	guarded := k.Len()
+	_, failure := conn.Read(make([]byte, 1000))
+	touched := Touch(conn)
+	if !steady || time.Since(spoke) > short/2 {
 		return false
 	}
-	require.Equal(t, 1, k.Len())
+	require.Equal(t, 1, guarded)
 	require.Positive(t, k.Stats().Slow)
 	require.Contains(t, log.String(), "bytes wait that this program does not read")
-	_, err := conn.Read(make([]byte, 1000))
-	require.NoError(t, err)
-	require.True(t, Touch(conn))
+	require.NoError(t, failure)
+	require.True(t, touched)
 
 	// Slow again, and now the peer vanishes.
 	last := time.Now()
-	_, err = peer.Write([]byte("x"))
+	_, err := peer.Write([]byte("x"))
+	if time.Since(spoke) > short { // it may be closed
+		return false
+	}
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 	require.GreaterOrEqual(t, time.Since(last), short)
@@ -139,10 +145,10 @@ func TestReadIdleSeesBytesThatWaitToBeRead(t *testing.T) {
 		peer, inner := connect(t, network)
 		conn := k.Conn(inner)
 		last, steady := talk(t, peer, 4*short)
-		if !steady {
+		_, err := conn.Read(make([]byte, 1000))
+		if !steady || time.Since(last) > short/2 {
 			return false
 		}
-		_, err := conn.Read(make([]byte, 1000))
 		require.NoError(t, err)
 		_, err = conn.Read(make([]byte, 1000))
 		require.ErrorIs(t, err, ReasonReadIdle)
