@@ -95,8 +95,8 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	}
 	own := &expiry{engine: x.engine, ask: x.ask}
 	own.batch.Settled = make([]bool, len(x.ask.Settle))
-	_, _, _ = own.hear(within, l, f.calls, f.failure) // whoever asks next finds what is wrong
-	if own.batch.Now.After(late.now()) {              // it may be long ago
+	_, _, _ = own.hear(context.WithoutCancel(ctx), l, f.calls, f.failure) // whoever asks next finds what is wrong
+	if own.batch.Now.After(late.now()) {                                  // it may be long ago
 		late.answered(own.batch.Now)
 	}
 	own.owe(append(own.failed, own.open...))

@@ -195,3 +195,23 @@ func TestACallWhoseTimeIsOverDoesNotTellThatAServerFails(t *testing.T) {
 	expire(t, e, ask)
 	require.Empty(t, log.String())
 }
+
+// A server is silent until its caller's time is over. That is a failure: the caller has left it with its question.
+func TestAServerThatStaysSilentIsLogged(t *testing.T) {
+	t.Parallel()
+	cluster, servers := startCluster(t, 3, 0)
+	var log logtest.Log
+	e := openEngine(t, servers[0], redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+	withTopic(t, e, engine.Topic{Slots: 16})
+	victim, _ := spare(t, cluster, e.Prefix())
+	expire(t, e, engine.Ask{Max: 10})
+	victim.Pause(t)
+	defer victim.Continue(t)
+	require.Eventually(t, func() bool {
+		within, cancel := context.WithTimeout(ctx, time.Second) // less than the client waits
+		defer cancel()
+		_, err := e.Expire(within, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
+		return err == nil && len(log.Lines("")) == 1
+	}, time.Minute, 10*time.Millisecond)
+	log.Await(t, "level=WARN.* fails.* server="+victim.Addr)
+}
