@@ -175,30 +175,6 @@ func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// Such a shard answers reads, but not the test of its guard.
-func TestAShardWithChangesThatHangMakesTheOthersLateOnce(t *testing.T) {
-	for name, trouble := range map[string]int32{"frozen": frozen, "paused": paused} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
-				r.handle(0)
-				set := ids("orders", 3, 60)
-				for _, some := range set {
-					for n, id := range some {
-						require.NoError(r.t, r.set(id, time.Duration(n)*time.Second))
-					}
-				}
-				r.shards[1].is.Store(trouble)
-				pass(20*time.Second + 500*time.Millisecond)
-				for n := 20; n < 60; n++ {
-					require.True(r.t, r.all(set[0][:n+1]), "at %d s", n)
-					require.True(r.t, r.all(set[2][:n+1]), "at %d s", n)
-					pass(time.Second)
-				}
-			})
-		})
-	}
-}
-
 // A task longer than its lease goes on if its shard answers, and only then.
 func TestLeasesAreExtendedWhileAnotherShardIsAway(t *testing.T) {
 	for name, trouble := range troubles {

@@ -24,6 +24,9 @@ const (
 	paused   // the same, and the client gives up before the caller
 )
 
+// clientTimeout is how long the client of a paused shard waits for an answer.
+const clientTimeout = 3 * time.Second
+
 var errRefused = errors.New("connection refused")
 
 // shaky is a shard with adjustable failures.
@@ -50,7 +53,7 @@ func (s *shaky) isFrozen() bool {
 func (s *shaky) hang(ctx context.Context) error {
 	var gaveUp <-chan time.Time
 	if s.is.Load() == paused {
-		gaveUp = time.After(3 * time.Second)
+		gaveUp = time.After(clientTimeout)
 	}
 	select {
 	case <-gaveUp:
