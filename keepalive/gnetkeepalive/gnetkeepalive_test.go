@@ -192,6 +192,12 @@ func requireClosed(t testing.TB, c net.Conn) time.Time {
 	return time.Now()
 }
 
+// stalled is for how long a Keeper has not counted time, since this machine did not let it.
+func stalled(k *keepalive.Keeper) time.Duration {
+	stats := k.Stats().Wheel
+	return stats.Stalled + time.Duration(stats.Stalls)*(time.Second+2*k.Config().Tick) // see wheel.Config.Stall
+}
+
 func modes(t *testing.T, test func(t *testing.T, opts ...gnet.Option)) {
 	for name, opts := range map[string][]gnet.Option{
 		"one loop":       {gnet.WithNumEventLoop(1)},

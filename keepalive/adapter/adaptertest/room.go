@@ -110,7 +110,9 @@ func idlestIsEvicted(r *rig) {
 		require.NoError(r, clients[0].ask("echo"))
 		require.NoError(r, clients[2].ask("echo"))
 		time.Sleep(10 * tick)
-		return r.k.Idlest(1)[0] == idlest.conn // or the Keeper was late
+		info, ok := idlest.guard.Info()
+		require.True(r, ok)
+		return info.Idle >= 5*tick && r.k.Idlest(1)[0] == idlest.conn // or the Keeper was late
 	})
 	require.NoError(r, r.dial().ask("echo"))
 	idlest.requireEnd(keepalive.ReasonEvicted)
