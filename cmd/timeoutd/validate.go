@@ -160,9 +160,8 @@ func checkNATS(text string) error {
 		if err := checkURL("nats", part, "nats", "tls", "ws", "wss"); err != nil {
 			return fmt.Errorf("%w; a password has %%2C for a comma", err)
 		}
-		if u, _ := url.Parse(part); strings.HasPrefix(u.Scheme, "ws") {
-			continue
-		} else if strings.Trim(u.Path, "/")+u.RawQuery != "" {
+		u, _ := url.Parse(part) // no error: it is checked
+		if !strings.HasPrefix(u.Scheme, "ws") && strings.Trim(u.Path, "/")+u.RawQuery != "" {
 			return errors.New("nats is a URL with a path or a query, must have none: a password has %2F for a slash, " +
 				"%3F for a question mark and %2C for a comma")
 		}
