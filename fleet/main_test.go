@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	// The client's pool looks every second whether a server is there again, also once after it
 	// has been closed.
 	left := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	testserver.Main(m, append(testmain.Gnet(), left)...)
+	testserver.Main(m, left)
 }
 
 type silent struct{}

@@ -17,7 +17,7 @@ import (
 // A target gets a lease token, and no other authority. It tells the outcome to another node than the
 // one that has called, and can do nothing else.
 func TestATargetTellsAnyNodeTheOutcome(t *testing.T) {
-	redis := redisServer(t)
+	redis := newRedis(t).URL
 	t.Parallel()
 	tokens := make(chan string, 10)
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,158 +3,38 @@
 package main
 
 import (
-	"math/rand/v2"
-	"net"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
-// server starts a program, and waits until it listens at addr.
-func server(t *testing.T, addr, name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	launch(t, cmd, addr)
-	return cmd
-}
+// newRedis starts a Redis of its own with its data on disk: timeoutd refuses others.
+func newRedis(t *testing.T) *testserver.Server { return testserver.Redis(t, "--appendonly", "yes") }
 
-func launch(t *testing.T, cmd *exec.Cmd, addr string) {
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // so that nothing of it is left, even if it is stopped
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, eternal, 20*time.Millisecond)
-}
+// newEtcd starts an etcd of its own.
+func newEtcd(t *testing.T) *testserver.Server { return testserver.Etcd(t, "--unsafe-no-fsync") }
 
-// free returns an address without a listener. Its port is outside the kernel's range, so
-// nobody else gets it while a server is away.
-func free(t *testing.T) (addr, port string) {
-	for {
-		port = strconv.Itoa(22000 + rand.IntN(10000))
-		addr = net.JoinHostPort("127.0.0.1", port)
-		if ln, err := net.Listen("tcp", addr); err == nil {
-			require.NoError(t, ln.Close())
-			return addr, port
-		}
-	}
-}
-
-// redisServer starts a Redis of its own, and returns its URL.
-func redisServer(t *testing.T) string {
-	url, _ := startRedis(t)
-	return url
-}
-
-func startRedis(t *testing.T) (url string, cmd *exec.Cmd) {
-	addr, port := free(t)
-	cmd = server(t, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", t.TempDir())
-	return "redis://" + addr, cmd
-}
-
-// etcdServer starts an etcd of its own, and returns its address.
-func etcdServer(t *testing.T) string { return newEtcd(t).addr }
-
-// etcdProcess is an etcd to be stopped and started again.
-type etcdProcess struct {
-	addr string
-	args []string
-	cmd  *exec.Cmd
-}
-
-func newEtcd(t *testing.T) *etcdProcess {
-	addr, _ := free(t)
-	peer, _ := free(t)
-	e := &etcdProcess{addr: addr, args: []string{
-		"--data-dir", t.TempDir(), "--log-level", "error", "--unsafe-no-fsync",
-		"--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
-		"--listen-peer-urls", "http://" + peer, "--initial-advertise-peer-urls", "http://" + peer, "--initial-cluster", "default=http://" + peer,
-	}}
-	e.start(t)
-	return e
-}
-
-// start starts etcd on its data directory.
-func (e *etcdProcess) start(t *testing.T) { e.cmd = server(t, e.addr, "etcd", e.args...) }
-
-// postgresServer starts a PostgreSQL of its own, and returns its URL. PostgreSQL won't run as
-// root.
-func postgresServer(t *testing.T) string {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	require.NoError(t, err)
-	require.NotEmpty(t, found, "install the package postgresql")
-	bin := found[len(found)-1]
-	dir, err := os.MkdirTemp("", "timeoutd-postgres") // everybody may enter its parents
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	var as *syscall.SysProcAttr
-	if os.Geteuid() == 0 {
-		who, err := user.Lookup("postgres")
-		require.NoError(t, err)
-		uid, _ := strconv.Atoi(who.Uid)
-		gid, _ := strconv.Atoi(who.Gid)
-		require.NoError(t, os.Chown(dir, uid, gid))
-		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	}
-	initdb := exec.Command(bin+"/initdb", "-D", dir+"/data", "-U", "postgres", "-A", "trust", "--no-sync")
-	initdb.SysProcAttr, initdb.Dir = as, dir
-	out, err := initdb.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	addr, port := free(t)
-	launch(t, &exec.Cmd{
-		Path: bin + "/postgres", SysProcAttr: as, Dir: dir,
-		Args: []string{"postgres", "-D", dir + "/data", "-h", "127.0.0.1", "-p", port, "-k", dir, "-F"},
-	}, addr)
-	url := "postgres://postgres@" + addr + "/postgres"
-	require.Eventually(t, func() bool { return exec.Command(bin+"/pg_isready", "-q", "-d", url).Run() == nil }, eternal, 50*time.Millisecond)
-	return url
-}
-
-func TestTwoWithRedis(t *testing.T) { testTwo(t, "REDIS_URL="+redisServer(t)) }
+func TestTwoWithRedis(t *testing.T) { testTwo(t, "REDIS_URL="+newRedis(t).URL) }
 
 func TestTwoWithEtcd(t *testing.T) {
-	testTwo(t, "REDIS_URL="+redisServer(t), "ETCD_ENDPOINTS="+etcdServer(t))
-}
-
-// zookeeperServer starts a ZooKeeper of its own, and returns its address.
-func zookeeperServer(t *testing.T) string {
-	addr, port := free(t)
-	dir := t.TempDir()
-	config := filepath.Join(dir, "zoo.cfg")
-	require.NoError(t, os.WriteFile(config, []byte("dataDir="+dir+"\nclientPort="+port+"\nclientPortAddress=127.0.0.1\ntickTime=200\nadmin.enableServer=false\n"), 0o600))
-	server(t, addr, "java", "-Xmx128m", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.ZooKeeperServerMain", config)
-	return addr
+	testTwo(t, "REDIS_URL="+newRedis(t).URL, "ETCD_ENDPOINTS="+newEtcd(t).Addr)
 }
 
 func TestTwoWithZooKeeper(t *testing.T) {
-	testTwo(t, "REDIS_URL="+redisServer(t), "ZOOKEEPER="+zookeeperServer(t))
+	testTwo(t, "REDIS_URL="+newRedis(t).URL, "ZOOKEEPER="+testserver.ZooKeeper(t).Addr)
 }
 
-func TestTwoWithPostgres(t *testing.T) { testTwo(t, "DATABASE_URL="+postgresServer(t)) }
+func TestTwoWithPostgres(t *testing.T) { testTwo(t, "DATABASE_URL="+testserver.Database(t)) }
 
 // Two databases have a part of the tasks each. One is refused without the other, and both are
 // refused in another order.
 func TestTwoWithTwoDatabases(t *testing.T) {
-	first := postgresServer(t)
-	second := strings.TrimSuffix(first, "/postgres") + "/second"
-	createdb, err := filepath.Glob("/usr/lib/postgresql/*/bin/createdb")
-	require.NoError(t, err)
-	out, err := exec.Command(createdb[len(createdb)-1], "--maintenance-db="+first, "second").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	first, second := testserver.Database(t), testserver.Database(t)
 	testTwo(t, "DATABASE_URL="+first+" "+second)
 	for urls, want := range map[string]string{
 		second:               "this is shard 2 of 2, and must be used with the others",
@@ -182,7 +62,7 @@ func TestTwoWithQueuesInMemoryInFrontOfAFile(t *testing.T) {
 }
 
 func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
-	testTwo(t, "DATABASE_URL="+postgresServer(t), "REDIS_URL="+redisServer(t))
+	testTwo(t, "DATABASE_URL="+testserver.Database(t), "REDIS_URL="+newRedis(t).URL)
 }
 
 // Two processes share a server, and each has its slots. When one is killed, the other has all

@@ -4,40 +4,32 @@ package main
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 // etcd is away for longer than the TTL of its members, and for a minute in the long form. The
 // nodes go on with the last view, so tasks run on time and once. Then all are members again.
 func TestEtcdIsAwayForAWhile(t *testing.T) {
 	for name, outage := range map[string]struct {
-		begin, end func(t *testing.T, e *etcdProcess)
+		begin, end func(etcd *testserver.Server, t testing.TB)
 	}{
-		"killed": {
-			func(t *testing.T, e *etcdProcess) {
-				require.NoError(t, e.cmd.Process.Kill())
-				_ = e.cmd.Wait()
-			},
-			func(t *testing.T, e *etcdProcess) { e.start(t) },
-		},
-		"stopped": {
-			func(t *testing.T, e *etcdProcess) { require.NoError(t, e.cmd.Process.Signal(syscall.SIGSTOP)) },
-			func(t *testing.T, e *etcdProcess) { require.NoError(t, e.cmd.Process.Signal(syscall.SIGCONT)) },
-		},
+		"killed":  {(*testserver.Server).Kill, (*testserver.Server).Restart},
+		"stopped": {(*testserver.Server).Pause, (*testserver.Server).Continue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			etcd, redis := newEtcd(t), redisServer(t)
+			etcd, redis := newEtcd(t), newRedis(t).URL
 			t.Parallel()
 			away := 10 * time.Second // with a ttl of 6 s
 			if isLong() {
 				away = time.Minute
 			}
-			testAway(t, away, process{args: []string{"-ttl", "6s"}, env: []string{"REDIS_URL=" + redis, "ETCD_ENDPOINTS=" + etcd.addr}},
-				func() { outage.begin(t, etcd) }, func() { outage.end(t, etcd) })
+			testAway(t, away, process{args: []string{"-ttl", "6s"}, env: []string{"REDIS_URL=" + redis, "ETCD_ENDPOINTS=" + etcd.Addr}},
+				func() { outage.begin(etcd, t) }, func() { outage.end(etcd, t) })
 		})
 	}
 }
@@ -68,14 +60,14 @@ func testAway(t *testing.T, away time.Duration, with process, begin, end func())
 				after[fmt.Sprint("task-", n, "-", i)] = time.Duration(i*37) * time.Millisecond
 			}
 			require.True(t, s.set(nodes[n%2].addr(t), after))
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(60 * time.Millisecond)
 		}
 	}
 	load(time.Now().Add(time.Second))
 	begin()
 	load(time.Now().Add(away))
 	set := s.all()
-	require.Eventually(t, func() bool { return len(w.missing(set)) == 0 }, eternal, 20*time.Millisecond, "while etcd is away")
+	require.Eventually(t, func() bool { return len(w.missing(set)) == 0 }, eternal, 100*time.Millisecond, "while etcd is away")
 	require.Equal(t, 2, members(), "the last view is used")
 	end()
 	back := time.Now()

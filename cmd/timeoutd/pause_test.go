@@ -16,18 +16,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithRedis(t *testing.T) {
-	server := redisServer(t)
+	server := newRedis(t).URL
 	t.Parallel()
 	testStopped(t, "REDIS_URL="+server)
 }
 
 func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithPostgres(t *testing.T) {
-	server := postgresServer(t)
+	server := testserver.Database(t)
 	t.Parallel()
 	testStopped(t, "DATABASE_URL="+server)
 }

@@ -24,7 +24,7 @@ func TestTheSumsOfThreeProcessesOfWhichOneIsStopped(t *testing.T) {
 	const reader, master = "reader-0123456789", "master-0123456789"
 	with := process{
 		args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "15s"}, // it stays a member while it is stopped
-		env:  []string{"REDIS_URL=" + redisServer(t), "TIMEOUTD_READ_TOKEN=" + reader, "TIMEOUTD_ADMIN_TOKEN=" + master},
+		env:  []string{"REDIS_URL=" + newRedis(t).URL, "TIMEOUTD_READ_TOKEN=" + reader, "TIMEOUTD_ADMIN_TOKEN=" + master},
 	}
 	named := func(name string, more ...string) *process {
 		p := with

@@ -16,20 +16,23 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 const eternal = proctest.Eternal
 
 func TestMain(m *testing.M) {
 	testmain.Parallel(4)
-	proctest.Main(m, main)
+	proctest.Program(main)
+	testserver.Main(m)
 }
 
 // process is the program as a process of its own.
 type process struct {
-	args []string // besides -addr
-	host string   // to listen on; empty is 127.0.0.1
-	env  []string
+	args    []string // besides -addr
+	host    string   // to listen on; empty is 127.0.0.1
+	env     []string
+	program string // its file; empty is the test binary, which has the race detector
 
 	cmd  *exec.Cmd
 	log  *logtest.Log
@@ -45,10 +48,14 @@ func start(t *testing.T, p process) *process {
 
 // launch starts the program.
 func (p *process) launch(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
+	file := p.program
+	if file == "" {
+		var err error
+		file, err = os.Executable()
+		require.NoError(t, err)
+	}
 	addr := net.JoinHostPort(cmp.Or(p.host, "127.0.0.1"), "0")
-	p.cmd = exec.Command(self, append([]string{"-addr", addr}, p.args...)...)
+	p.cmd = exec.Command(file, append([]string{"-addr", addr}, p.args...)...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + t.TempDir()}, p.env...)
 	p.log, p.wait = proctest.Start(t, p.cmd)
 }

@@ -162,7 +162,7 @@ func (f *fleet) anyAddr(random *rand.Rand) string {
 // curlWorker is a process that pulls single tasks with curl from the nodes whose addresses are in a
 // file. It writes down each pull, and each outcome that counted.
 const curlWorker = `
-while sleep 0.02; do
+while sleep 0.1; do
 	at=http://$(shuf -n 1 "$nodes")/v1
 	pulled=$(curl -sS -m 5 --json '{"wait":"500ms"}' "$at/topics/t/pull") || continue
 	token=$(sed -n 's/.*"token":"\([^"]*\)".*/\1/p' <<<"$pulled")
@@ -220,9 +220,10 @@ func hasSettled(log string) bool {
 // Workers in Go and in curl pull from all nodes. Nodes and workers are killed all the while. Each task
 // is pulled, none before its time, none while another worker has it, and none is settled twice.
 func TestPulledTasksSurviveTheDeathOfNodesAndWorkers(t *testing.T) {
+	program := build(t)
 	for name, kills := range map[string]int{"redis": 10, "postgres": 10, "sqlite": 6, "memory in front of sqlite": 4} {
 		t.Run(name, func(t *testing.T) {
-			f, seed := newFleetOn(t, name)
+			f, seed := newFleetOn(t, name, program)
 			t.Parallel()
 			if isLong() {
 				kills *= 10

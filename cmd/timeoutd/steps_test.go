@@ -13,34 +13,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
-	redis, cmd := startRedis(t)
+	redis := newRedis(t)
 	t.Parallel()
-	testSteps(t, "REDIS_URL="+redis)
+	testSteps(t, "REDIS_URL="+redis.URL)
 
 	// Only Redis is a single process: while it is stopped, it has got a command and not run it
 	// yet.
 	t.Run("it has said what it has done, and has no answer", func(t *testing.T) {
 		// A node says nothing of a task while it waits for an answer about others. With this rate it
 		// asks for no others.
-		s := newSteps(t, "REDIS_URL="+redis, `"rate":0.01,`)
+		s := newSteps(t, "REDIS_URL="+redis.URL, `"rate":0.01,`)
 		s.begin(t, "first")
-		send(t, cmd, syscall.SIGSTOP)
+		redis.Pause(t)
 		s.release()
 		time.Sleep(2 * time.Second)
 		require.NoError(t, s.victim.cmd.Process.Kill())
 		require.Error(t, s.victim.wait())
-		send(t, cmd, syscall.SIGCONT)
+		redis.Continue(t)
 		s.end(t, []string{"victim"}, nil)
 	})
 }
 
 func TestAProcessIsKilledBetweenTwoStepsWithPostgres(t *testing.T) {
-	server := postgresServer(t)
+	server := testserver.Database(t)
 	t.Parallel()
 	testSteps(t, "DATABASE_URL="+server)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 // Two processes with one name both log it, and show it to Prometheus. They stay ready. A process
@@ -19,13 +21,13 @@ func TestTwoProcessesWithOneNameAreTold(t *testing.T) {
 		"file": func(t *testing.T) process {
 			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
 		},
-		"redis":    func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} },
-		"postgres": func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} },
+		"redis":    func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + newRedis(t).URL}} },
+		"postgres": func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + testserver.Database(t)}} },
 		"etcd": func(t *testing.T) process {
-			return process{env: []string{"REDIS_URL=" + redisServer(t), "ETCD_ENDPOINTS=" + newEtcd(t).addr}}
+			return process{env: []string{"REDIS_URL=" + newRedis(t).URL, "ETCD_ENDPOINTS=" + newEtcd(t).Addr}}
 		},
 		"zookeeper": func(t *testing.T) process {
-			return process{env: []string{"REDIS_URL=" + redisServer(t), "ZOOKEEPER=" + zookeeperServer(t)}}
+			return process{env: []string{"REDIS_URL=" + newRedis(t).URL, "ZOOKEEPER=" + testserver.ZooKeeper(t).Addr}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 // A Redis that keeps nothing on disk has to be asked for. In front of PostgreSQL it may be one.
 func TestARedisWithoutADiskHasToBeAskedFor(t *testing.T) {
-	addr, port := free(t)
-	server(t, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	redis := "REDIS_URL=redis://" + addr
+	redis := "REDIS_URL=" + testserver.Redis(t).URL
 	refused := process{env: []string{redis}}
 	refused.launch(t)
 	require.Error(t, refused.wait())
@@ -22,7 +22,7 @@ func TestARedisWithoutADiskHasToBeAskedFor(t *testing.T) {
 
 	for _, p := range []process{
 		{args: []string{"-redis-volatile"}, env: []string{redis}},
-		{env: []string{redis, "DATABASE_URL=" + postgresServer(t)}},
+		{env: []string{redis, "DATABASE_URL=" + testserver.Database(t)}},
 	} {
 		p := start(t, p)
 		status, text := p.ask(t, http.MethodPut, "/v1/topics/t/tasks/a", `{"after":"1h"}`)

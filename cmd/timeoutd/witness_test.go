@@ -94,7 +94,7 @@ func (w *witness) serve(_ http.ResponseWriter, r *http.Request) {
 	if w.hold != nil {
 		w.hold(m.ID, d.node)
 	} else {
-		time.Sleep(2 * time.Millisecond) // so that some calls are under way at any time
+		time.Sleep(50 * time.Millisecond) // so that some calls are under way at any time
 	}
 	w.mu.Lock()
 	d.answered = time.Now()

@@ -29,6 +29,13 @@ const AsProgram = isProgram + "=1"
 // Main is for TestMain: it runs the program if this process is to be it, and otherwise the tests, with
 // testmain.
 func Main(m *testing.M, program func()) {
+	Program(program)
+	testmain.Run(m)
+}
+
+// Program is for a TestMain that runs the tests in its own way: it runs the program if this process is to be
+// it, and returns otherwise.
+func Program(program func()) {
 	if os.Getenv(isProgram) != "" {
 		program()
 		os.Exit(0) // and not the tests
@@ -36,7 +43,6 @@ func Main(m *testing.M, program func()) {
 	if signal.Ignored(syscall.SIGHUP) { // as after nohup, and programs would ignore it as well
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	testmain.Run(m)
 }
 
 // Start starts a command line ending in the test binary, as the program; without Env it has the test's

@@ -5,7 +5,6 @@ package testmain
 import (
 	"flag"
 	"strconv"
-	"testing"
 	"time"
 
 	"go.uber.org/goleak"
@@ -13,7 +12,7 @@ import (
 
 // Run runs the tests, and fails if they leave goroutines behind, apart from gnet's own and those of the
 // options.
-func Run(m *testing.M, options ...goleak.Option) {
+func Run(m goleak.TestingM, options ...goleak.Option) {
 	options = append(options, Gnet()...)
 	goleak.VerifyTestMain(Patient(m, options...), options...)
 }

@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
-// Main is for TestMain. It runs the tests and stops the shared servers. Then it fails if
-// goroutines are left, like goleak.VerifyTestMain, with the given options.
+// Main is for TestMain. It runs the tests, with testmain and the given options, and stops the shared servers.
 func Main(m *testing.M, options ...goleak.Option) {
 	atEnd.mu.Lock()
 	atEnd.main = true
 	atEnd.mu.Unlock()
-	goleak.VerifyTestMain(run(m.Run), options...)
+	testmain.Run(run(m.Run), options...)
 }
 
 type run func() int

@@ -75,7 +75,7 @@ func fire(t testing.TB, topic string, tasks int, engines ...*redis.Engine) map[s
 			left = left || len(settle[i]) > 0
 		}
 		return len(times) >= tasks && !left
-	}, time.Minute, time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return times
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// crowd are callers of a centre. Each sets new tasks one after the other.
+// crowd are callers of a centre. Each sets new tasks one after the other, with a pause after each.
 type crowd struct {
 	centre *timeout.Center
 	stop   atomic.Bool
@@ -40,6 +40,7 @@ func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 				began := time.Now()
 				_, err := c.centre.Set(ctx, engine.Task{Topic: "orders", ID: id, After: time.Hour})
 				c.note(time.Since(began), err)
+				time.Sleep(20 * time.Millisecond)
 			}
 		})
 	}
