@@ -31,17 +31,17 @@ func TestCurl(t *testing.T) {
 				t.Parallel()
 				t.Run("handler", func(t *testing.T) {
 					t.Parallel()
-					require.Equal(t, "done", curl(t, args+"/slow?for=10s"))
+					require.Equal(t, "done", curl(t, nil, args+"/slow?for=10s"))
 				})
 				t.Run("events", func(t *testing.T) {
 					t.Parallel()
-					events := curl(t, "-N "+args+"/events?for=6s")
+					events := curl(t, nil, "-N "+args+"/events?for=6s")
 					require.Greater(t, strings.Count(events, "data: x"), 3)
 					require.Contains(t, events, "data: end")
 				})
 				t.Run("download", func(t *testing.T) {
 					t.Parallel()
-					require.Equal(t, fmt.Sprint(size), curl(t, "-o /dev/null -w %{size_download} --limit-rate 10M "+args+"/big"))
+					require.Equal(t, fmt.Sprint(size), curl(t, nil, "-o /dev/null -w %{size_download} --limit-rate 10M "+args+"/big"))
 				})
 			})
 		}
@@ -50,9 +50,10 @@ func TestCurl(t *testing.T) {
 
 // curl sends slowly.
 func TestCurlUploads(t *testing.T) {
+	body := strings.Repeat("x", upload)
 	eachActivity(t, func(t *testing.T, s *server) {
 		for _, args := range []string{"http://" + s.plain, "--http1.1 https://" + s.tls, "--http2 https://" + s.tls} {
-			sent := curl(t, "--limit-rate 3M --data-binary @/dev/stdin "+args+"/upload")
+			sent := curl(t, strings.NewReader(body), "--limit-rate 3M --data-binary @/dev/stdin "+args+"/upload")
 			require.Equal(t, fmt.Sprint(upload), sent)
 		}
 	})
@@ -85,12 +86,12 @@ func TestHijackedConnectionsOfNcAndOpenssl(t *testing.T) {
 	})
 }
 
-const upload = 24 << 20
+const upload = 12 << 20
 
-// curl runs curl with these arguments, and gives it something to send.
-func curl(t *testing.T, args string) string {
+// curl runs curl with this input and these arguments.
+func curl(t *testing.T, in io.Reader, args string) string {
 	cmd := exec.Command("curl", append([]string{"-sSk", "--max-time", "60"}, strings.Fields(args)...)...)
-	cmd.Stdin = strings.NewReader(strings.Repeat("x", upload))
+	cmd.Stdin = in
 	out, err := cmd.Output()
 	require.NoError(t, err, "curl %s: %s", args, out)
 	return string(out)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 const (
 	timeout = 2 * time.Second
 	soon    = 10 * timeout // by when a doomed connection is closed
-	size    = 64 << 20     // of a download
+	size    = 40 << 20     // of a download
 )
 
 // activities are all activities of this system: the doc promises any of them.
