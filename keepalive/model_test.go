@@ -34,8 +34,9 @@ type modelConn struct {
 func model(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	timeouts := []time.Duration{time.Second, 5 * time.Second, 59 * time.Second, 61 * time.Second, 5 * time.Minute, 20 * time.Minute}
+	const tick = 250 * ms
 	config := func() Config {
-		cfg := Config{Timeout: timeouts[r.IntN(len(timeouts))], Tick: 100 * ms, Activity: ActivityManual}
+		cfg := Config{Timeout: timeouts[r.IntN(len(timeouts))], Tick: tick, Activity: ActivityManual}
 		if r.IntN(3) == 0 {
 			cfg.Advise = true
 		}
@@ -56,7 +57,6 @@ func model(t *testing.T, seed uint64) {
 	detailed := seed%2 == 0
 	byConn := map[any]*modelConn{}
 	var k *Keeper
-	tick := 100 * ms
 	cfg := config()
 	var mu sync.Mutex // held but while time passes, for the sake of the race detector
 	onClose := func(c any, why Reason) {
