@@ -9,7 +9,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
@@ -45,8 +44,14 @@ func connect(t testing.TB, server *testserver.Server) *goredis.Client {
 	return client
 }
 
-// eventually waits for what has to come, and is patient: the machine may be busy.
+// eventually waits for what has to come, and is patient: the machine may be busy. So it looks ever less often,
+// since looking may be expensive.
 func eventually(t testing.TB, condition func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, condition, 2*time.Minute, 5*time.Millisecond, what)
+	for began, pause := time.Now(), 2*time.Millisecond; !condition(); pause = min(2*pause, 50*time.Millisecond) {
+		if time.Since(began) > 2*time.Minute {
+			t.Fatal("it does not come: ", what)
+		}
+		time.Sleep(pause)
+	}
 }
