@@ -75,14 +75,18 @@ func (c *client) talk(every time.Duration) {
 	}
 }
 
+// What a client says costs much processor time. So only those talk often whose answers matter all the time, and
+// the others so that somebody can see whether they are served.
+const often, seldom = 200 * time.Millisecond, time.Second
+
 // join connects clients to gateways in turn, and has them talk until the end of the test.
-func join(t *testing.T, name string, count int, addrs ...string) []*client {
+func join(t *testing.T, every time.Duration, name string, count int, addrs ...string) []*client {
 	t.Helper()
 	ids := make([]string, count)
 	for i := range ids {
 		ids[i] = fmt.Sprint(name, "-", i)
 	}
-	return joinAllAs(t, ids, addrs...)
+	return joinEach(t, every, ids, addrs...)
 }
 
 // idsOf are the ids of clients that come again.
@@ -93,24 +97,30 @@ func idsOf(clients []*client) (ids []string) {
 	return ids
 }
 
-// joinAs connects as a client does: again and again until the gateway takes it. A busy machine may take
-// longer than Config.Timeout.
+// joinAs connects as a client that comes again does.
 func joinAs(t *testing.T, id, addr string) *client {
 	t.Helper()
 	return joinAllAs(t, []string{id}, addr)[0]
 }
 
-// joinAllAs connects clients to gateways in turn, at the same time.
+// joinAllAs is join for clients that come again.
 func joinAllAs(t *testing.T, ids []string, addrs ...string) []*client {
+	t.Helper()
+	return joinEach(t, seldom, ids, addrs...)
+}
+
+// joinEach connects all at the same time, each again and again until the gateway takes it. A busy machine may take
+// longer than Config.Timeout.
+func joinEach(t *testing.T, every time.Duration, ids []string, addrs ...string) []*client {
 	t.Helper()
 	clients := make([]*client, len(ids))
 	var joining errgroup.Group
 	for i, id := range ids {
 		joining.Go(func() error {
-			for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 				c, err := dial(addrs[i%len(addrs)], id)
 				if err == nil {
-					clients[i] = talking(t, c)
+					clients[i] = talking(t, c, every)
 				}
 				if err == nil || time.Since(began) > 2*time.Minute {
 					return err
@@ -123,8 +133,8 @@ func joinAllAs(t *testing.T, ids []string, addrs ...string) []*client {
 }
 
 // talking has a client talk until the end of the test.
-func talking(t *testing.T, c *client) *client {
-	go c.talk(50 * time.Millisecond)
+func talking(t *testing.T, c *client, every time.Duration) *client {
+	go c.talk(every)
 	t.Cleanup(func() {
 		c.conn.Close()
 		<-c.gone

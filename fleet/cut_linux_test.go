@@ -97,7 +97,7 @@ func every(clients []*client, share, rest int) (some []*client) {
 func TestANodeThatIsCutOffFromRedisClosesItsConnectionsBeforeItsSessionsAreOffline(t *testing.T) {
 	t.Parallel()
 	i := newIsland(t, time.Minute, false)
-	theirs, others := join(t, "island", 120, i.addr), join(t, "mainland", 60, i.mainland...)
+	theirs, others := join(t, often, "island", 120, i.addr), join(t, seldom, "mainland", 60, i.mainland...)
 	allTalk(t, theirs)
 	i.toRedis.cut(t)
 	cut := time.Now()
@@ -131,7 +131,7 @@ func TestANodeThatIsCutOffFromRedisClosesItsConnectionsBeforeItsSessionsAreOffli
 func TestANodeThatMayOutliveItsLeasesServesWhileItIsCutOffFromRedis(t *testing.T) {
 	t.Parallel()
 	i := newIsland(t, time.Minute, true)
-	theirs, others := join(t, "island", 120, i.addr), join(t, "mainland", 60, i.mainland...)
+	theirs, others := join(t, often, "island", 120, i.addr), join(t, seldom, "mainland", 60, i.mainland...)
 	allTalk(t, theirs)
 	i.toRedis.cut(t)
 	// A quarter are registered elsewhere before their ends are told, and a quarter after that.
@@ -163,8 +163,8 @@ func TestANodeThatIsCutOffFromItsClientsEndsTheirSessions(t *testing.T) {
 	t.Parallel()
 	// Half of them register elsewhere before the Keeper's timeout, also on a busy machine.
 	i := newIsland(t, 20*time.Second, false)
-	theirs, others := join(t, "island", 120, i.addr), join(t, "mainland", 60, i.mainland...)
-	others = append(others, join(t, "across", 60, i.across)...)
+	theirs, others := join(t, often, "island", 120, i.addr), join(t, seldom, "mainland", 60, i.mainland...)
+	others = append(others, join(t, seldom, "across", 60, i.across)...)
 	allTalk(t, theirs)
 	i.toClients.cut(t)
 	cut := time.Now()
