@@ -24,6 +24,9 @@ const (
 	childLease    = "HEARTWHEEL_FLEET_CHILD_LEASE"
 )
 
+// atOnce in the environment has a child with the race detector end without a second more.
+const atOnce = "GORACE=atexit_sleep_ms=0"
+
 // Leases of tests on real servers. They end soon, but not at once on a busy machine.
 const (
 	quickLease     = 9 * time.Second
@@ -93,7 +96,7 @@ type child struct {
 func startChild(t *testing.T, url, prefix string, sessions int, env ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
+	cmd.Env = append(os.Environ(), atOnce, childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
 	cmd.Env = append(cmd.Env, env...)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

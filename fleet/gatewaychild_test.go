@@ -67,7 +67,7 @@ type gatewayChild struct {
 func spawnGateway(t *testing.T, attributes *syscall.SysProcAttr) *gatewayChild {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childGateway+"=1")
+	cmd.Env = append(os.Environ(), atOnce, childGateway+"=1")
 	cmd.SysProcAttr, cmd.Stderr = attributes, os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
