@@ -99,12 +99,18 @@ func checkHops(t *testing.T, r *realFleet, hops []hop) {
 	newest := hops[len(hops)-1]
 	first := newest.to // when the first of those with higher epochs was answered
 	for i, h := range slices.Backward(hops[:len(hops)-1]) {
-		require.Less(t, h.Epoch(), hops[i+1].Epoch())
-		require.False(t, h.from.After(first), "who has asked later has a lower epoch")
+		if h.Epoch() >= hops[i+1].Epoch() {
+			t.Fatalf("epoch %d twice", h.Epoch())
+		}
+		if h.from.After(first) {
+			t.Fatal("who has asked later has a lower epoch")
+		}
 		if h.to.Before(first) {
 			first = h.to
 		}
-		require.Equal(t, ReasonMoved, h.Reason())
+		if h.Reason() != ReasonMoved {
+			t.Fatal("it has not moved: ", h.Reason())
+		}
 		eventually(t, func() bool { return h.Conn().(*conn).closed.Load() == 1 }, "its connection is closed")
 	}
 	require.True(t, newest.Alive())

@@ -77,7 +77,9 @@ func registerAll(n *Node, name string, count, workers int) ([]*Session, error) {
 func allAlive(t testing.TB, sessions []*Session) {
 	t.Helper()
 	for _, s := range sessions {
-		require.True(t, s.Alive(), "%s: %v", s.ID(), s.Reason())
+		if !s.Alive() {
+			t.Fatalf("%s: %v", s.ID(), s.Reason())
+		}
 	}
 }
 
@@ -136,13 +138,13 @@ func killChild(t *testing.T, r *realFleet, env ...string) {
 		return true
 	}, "all that did not come back are told")
 	t.Log("all were told after", time.Since(killed))
-	for i, s := range back {
-		end := r.diary.by()[childSession(i)]
-		require.Less(t, end.Epoch, s.Epoch(), "the new session is told to be offline")
-	}
 	allAlive(t, back)
 	allAlive(t, live)
-	for id, end := range r.diary.by() {
+	ends := r.diary.by()
+	for i, s := range back {
+		require.Less(t, ends[childSession(i)].Epoch, s.Epoch(), "the new session is told to be offline")
+	}
+	for id, end := range ends {
 		require.Equal(t, ReasonExpired, end.Reason, id)
 		require.Equal(t, "child", end.Node, id)
 	}

@@ -244,31 +244,32 @@ func (p *pair) compare() {
 }
 
 func (p *pair) compareNodes() {
-	ends, err := p.client.ZRangeWithScores(context.Background(), p.key("g"), 0, -1).Result()
+	together := p.client.Pipeline()
+	ends := together.ZRangeWithScores(ctx, p.key("g"), 0, -1)
+	taken := together.ZRangeWithScores(ctx, p.key("a"), 0, -1)
+	kept := together.HGetAll(ctx, p.key("t"))
+	dead := together.HLen(ctx, p.key("d"))
+	_, err := together.Exec(ctx)
 	require.NoError(p.t, err)
 	nodes := map[incarnation]int64{}
-	for _, end := range ends {
+	for _, end := range ends.Val() {
 		nodes[incarnation([]byte(end.Member.(string)))] = int64(end.Score)
 	}
 	require.Equal(p.t, p.model.nodes, nodes)
 	marks := map[incarnation]int64{}
-	for _, taken := range p.client.ZRangeWithScores(context.Background(), p.key("a"), 0, -1).Val() {
+	for _, taken := range taken.Val() {
 		marks[incarnation([]byte(taken.Member.(string)))] = int64(taken.Score)
 	}
 	require.Equal(p.t, p.model.marks, marks)
-	kept, err := p.client.HGetAll(context.Background(), p.key("t")).Result()
-	require.NoError(p.t, err)
 	terms := map[incarnation]modelTerm{}
-	for by, kept := range kept {
+	for by, kept := range kept.Val() {
 		var term modelTerm
 		_, err = fmt.Sscan(kept, &term.term, &term.lease)
 		require.NoError(p.t, err)
 		terms[incarnation([]byte(by))] = term
 	}
 	require.Equal(p.t, p.model.terms, terms)
-	dead, err := p.client.HLen(context.Background(), p.key("d")).Result()
-	require.NoError(p.t, err)
-	require.EqualValues(p.t, len(p.model.dead), dead)
+	require.EqualValues(p.t, len(p.model.dead), dead.Val())
 }
 
 func TestTheScriptsDoWhatTheModelDoes(t *testing.T) {

@@ -42,8 +42,9 @@ func stopChild(t *testing.T, r *realFleet, env ...string) {
 	online, err := r.nodes[0].Count(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, count/2, online)
+	ends := r.diary.by()
 	for _, s := range taken {
-		require.Less(t, r.diary.by()[s.ID()].Epoch, s.Epoch())
+		require.Less(t, ends[s.ID()].Epoch, s.Epoch())
 	}
 }
 
