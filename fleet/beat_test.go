@@ -40,13 +40,13 @@ func TestADeadNodesSessionsEndWithinItsLeaseHoweverLongTheirs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 3, beatConfig)
 		f.fillAll(t, 300)
-		time.Sleep(10 * time.Minute)
+		long(10 * time.Minute)
 		began := f.dies(t, 9900*time.Millisecond, 16*time.Second) // a lease less a beat
 		for _, end := range f.diary.offlines() {
 			seen := time.Duration(end.LastSeen.UnixMilli()-1_800_000_000_000) * time.Millisecond
 			require.InDelta(t, began.Sub(f.began), seen, float64(6*time.Second), "the node's last beat")
 		}
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Len(t, f.diary.offlines(), 100)
 		require.Equal(t, 200, f.nodes[1].Len()+f.nodes[2].Len())
 		f.set(func() { require.Len(t, f.model.nodes, 2) })
@@ -59,7 +59,7 @@ func TestANodeWithALeaseWritesNothingForItsSessions(t *testing.T) {
 		cfg.Lease = 24 * time.Hour
 		f := newFleet(t, 2, cfg)
 		sessions := f.fillAll(t, 100)
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		allAlive(t, sessions)
 		for _, n := range f.nodes {
 			require.Zero(t, n.Stats().Renewals)
@@ -115,7 +115,7 @@ func TestANodeWhoseLeaseIsOverStopsServingBeforeItsSessionsAreOffline(t *testing
 		// It is a node as any other when it is back.
 		f.set(func() { f.fakes[0].cut = false })
 		anew, _ := register(t, f.nodes[0], "a")
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.True(t, anew.Alive())
 		require.Len(t, f.diary.offlines(), 1)
 	})
@@ -145,7 +145,7 @@ func TestANodeThatMayOutliveItsLeaseIsFencedWhenItIsBack(t *testing.T) {
 		require.EqualValues(t, 1, c2.closed.Load())
 		require.Equal(t, ReasonExpired, s.Reason())
 		require.Equal(t, ReasonMoved, moved.Reason())
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.True(t, anew.Alive())
 		require.True(t, fresh.Alive())
 		require.Len(t, f.diary.offlines(), 2)
@@ -166,7 +166,7 @@ func TestRedisThatIsAwayForLongerThanANodesLeaseHasNobodyOffline(t *testing.T) {
 				f.set(func() { f.away = false })
 				time.Sleep(5 * time.Second)
 				allAlive(t, sessions)
-				time.Sleep(time.Hour)
+				long(time.Hour)
 				require.Empty(t, f.diary.offlines())
 				allAlive(t, sessions)
 				require.Positive(t, f.nodes[0].Stats().Held+f.nodes[1].Stats().Held+f.nodes[2].Stats().Held)
@@ -209,7 +209,7 @@ func TestSessionsOfANodeThatHasLostItsLeaseWaitToBeResumed(t *testing.T) {
 			require.True(t, o.Resumed)
 		}
 		require.Empty(t, f.diary.offlines())
-		time.Sleep(20 * time.Minute)
+		long(20 * time.Minute)
 		require.Len(t, f.diary.by(), 10, "those that nobody has resumed")
 		require.Equal(t, 10, f.nodes[1].Len())
 	})
@@ -233,7 +233,7 @@ func TestRedisThatHasLostItsDataIsToldOfAllSessionsWithinABeat(t *testing.T) {
 		require.Equal(t, ReasonMoved, moves.Reason())
 		require.EqualValues(t, 1, old.closed.Load())
 		require.True(t, anew.Alive())
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Empty(t, f.diary.offlines())
 	})
 }
@@ -268,7 +268,7 @@ func TestANodeThatIsClosedHasNoLease(t *testing.T) {
 				register(t, f.nodes[1], fmt.Sprint("session-", i))
 			}
 		}
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Empty(t, f.diary.offlines())
 	})
 }

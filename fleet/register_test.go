@@ -51,7 +51,7 @@ func TestASessionThatWasTakenForNobodyWaitsToBeResumed(t *testing.T) {
 			require.NotZero(t, s.Reason())
 			anew, _ := register(t, f.nodes[1], "a")
 			require.True(t, anew.Resumed())
-			time.Sleep(time.Hour)
+			long(time.Hour)
 			require.Empty(t, f.diary.offlines())
 		})
 	}
@@ -167,7 +167,7 @@ func TestARegistrationThatWaitsForOthersHasAWholeLease(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		all.Wait()
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Zero(t, f.diary.end("first"))
 		require.Zero(t, f.diary.end("second"))
 		require.Empty(t, f.diary.offlines())
@@ -182,7 +182,7 @@ func TestASessionThatIsRegisteredAgainOnItsConnectionStaysThere(t *testing.T) {
 		f.set(func() { f.fakes[0].slow = 40 * time.Second }) // meanwhile the old one is found to be superseded
 		s, err := n.Register(ctx, c, "a", []byte("more"))
 		require.NoError(t, err)
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Equal(t, ReasonMoved, old.Reason())
 		require.Zero(t, f.diary.end("a"))
 		require.True(t, s.Alive())
@@ -263,7 +263,7 @@ func TestASessionThatIsRegisteredAgainWithoutAnAnswerStays(t *testing.T) {
 					}
 					switch what {
 					case "":
-						time.Sleep(time.Hour)
+						long(time.Hour)
 						require.True(t, s.Alive())
 						require.Zero(t, c.closed.Load())
 						require.Greater(t, s.Epoch(), epoch)
@@ -328,7 +328,7 @@ func TestASessionThatIsLostWhileItIsRegisteredAgainIsNotOnline(t *testing.T) {
 		require.EqualValues(t, 1, c.closed.Load())
 		require.Len(t, f.diary.onlines(), 1, "it is not told to be online again")
 		f.set(func() { require.Equal(t, stateDetached, f.model.owners["a"].state) })
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Len(t, f.diary.offlines(), 1)
 		require.Zero(t, f.kept())
 	})

@@ -219,7 +219,7 @@ func TestEndsThatWereTakenAndGotLostAreTakenAgain(t *testing.T) {
 		for _, end := range f.diary.offlines() {
 			require.Equal(t, 1, end.Attempt, "nobody was told before")
 		}
-		time.Sleep(time.Hour)
+		long(time.Hour)
 		require.Len(t, f.diary.offlines(), 100)
 		require.Zero(t, f.kept())
 	})
