@@ -100,7 +100,7 @@ func checkHops(t *testing.T, r *realFleet, hops []hop) {
 	first := newest.to // when the first of those with higher epochs was answered
 	for i, h := range slices.Backward(hops[:len(hops)-1]) {
 		if h.Epoch() >= hops[i+1].Epoch() {
-			t.Fatalf("epoch %d twice", h.Epoch())
+			t.Fatalf("epoch %d before %d", h.Epoch(), hops[i+1].Epoch())
 		}
 		if h.from.After(first) {
 			t.Fatal("who has asked later has a lower epoch")
