@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 	childLease    = "HEARTWHEEL_FLEET_CHILD_LEASE"
 )
 
-// atOnce in the environment has a child with the race detector end without a second more.
+// A child with the race detector sleeps for a second at its end. With atOnce in its environment it does not.
 const atOnce = "GORACE=atexit_sleep_ms=0"
 
 // Leases of tests on real servers. They end soon, but not at once on a busy machine.
@@ -98,16 +100,30 @@ func startChild(t *testing.T, url, prefix string, sessions int, env ...string) *
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), atOnce, childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
 	cmd.Env = append(cmd.Env, env...)
+	c := begin(t, cmd)
+	require.True(t, c.out.Scan())
+	require.Equal(t, "ready", c.out.Text())
+	return c
+}
+
+// begin starts a child. The end of the test kills it.
+func begin(t *testing.T, cmd *exec.Cmd) *child {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	cmd.Stderr = os.Stderr
+	log := new(logtest.Log)
+	cmd.Stderr = log
 	require.NoError(t, cmd.Start())
 	c := &child{cmd, in, bufio.NewScanner(out)}
-	t.Cleanup(c.kill)
-	require.True(t, c.out.Scan())
-	require.Equal(t, "ready", c.out.Text())
+	t.Cleanup(func() {
+		c.kill()
+		log.NoRace(t)
+		if t.Failed() {
+			t.Logf("a child logged:\n%s", log)
+		}
+	})
 	return c
 }
 

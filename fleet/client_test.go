@@ -75,8 +75,8 @@ func (c *client) talk(every time.Duration) {
 	}
 }
 
-// What a client says costs much processor time. So only those talk often whose answers matter all the time, and
-// the others so that somebody can see whether they are served.
+// Talking costs much processor time. Clients whose every answer matters talk often. Of the others a test looks at
+// the last answer only.
 const often, seldom = 200 * time.Millisecond, time.Second
 
 // join connects clients to gateways in turn, and has them talk until the end of the test.

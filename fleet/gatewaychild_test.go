@@ -68,17 +68,10 @@ func spawnGateway(t *testing.T, attributes *syscall.SysProcAttr) *gatewayChild {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), atOnce, childGateway+"=1")
-	cmd.SysProcAttr, cmd.Stderr = attributes, os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	c := &gatewayChild{child: &child{cmd, in, bufio.NewScanner(out)}}
-	t.Cleanup(func() {
-		c.kill()
-		c.heard.Wait()
-	})
+	cmd.SysProcAttr = attributes
+	c := new(gatewayChild)
+	t.Cleanup(c.heard.Wait) // after the end of the child
+	c.child = begin(t, cmd)
 	return c
 }
 

@@ -44,8 +44,8 @@ func connect(t testing.TB, server *testserver.Server) *goredis.Client {
 	return client
 }
 
-// eventually waits for what has to come, and is patient: the machine may be busy. So it looks ever less often,
-// since looking may be expensive.
+// eventually waits for what has to come. The machine may be busy, so it is patient. Looking may be expensive, so it
+// looks ever less often.
 func eventually(t testing.TB, condition func() bool, what string) {
 	t.Helper()
 	for began, pause := time.Now(), 2*time.Millisecond; !condition(); pause = min(2*pause, 50*time.Millisecond) {

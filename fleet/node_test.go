@@ -135,8 +135,8 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// long lets a long fake time go by. After what was done has had its effects, all are only idle, and go on with one
-// processor: several take twice the processor time to wake each other up at each tick.
+// long lets a long fake time go by. The effects of a test's deeds come within five minutes. After that the nodes are
+// idle, and one processor is enough: several take twice the time to wake each other up at each tick.
 func long(d time.Duration) {
 	const effects = 5 * time.Minute
 	time.Sleep(effects)

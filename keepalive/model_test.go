@@ -34,7 +34,10 @@ type modelConn struct {
 func model(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	timeouts := []time.Duration{time.Second, 5 * time.Second, 59 * time.Second, 61 * time.Second, 5 * time.Minute, 20 * time.Minute}
-	const tick = 250 * ms
+	tick := 250 * ms // time is all ticks
+	if seed < 2 {
+		tick = 100 * ms
+	}
 	config := func() Config {
 		cfg := Config{Timeout: timeouts[r.IntN(len(timeouts))], Tick: tick, Activity: ActivityManual}
 		if r.IntN(3) == 0 {

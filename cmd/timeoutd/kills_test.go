@@ -60,7 +60,7 @@ func newFleet(t *testing.T, size int, seed uint64, w *witness, with process) *fl
 func (f *fleet) start(t *testing.T, place int) {
 	node := fmt.Sprint("node-", f.started)
 	with := f.with
-	if f.started%4 == 0 { // the race detector looks at these only: with it a start takes several times as long
+	if f.started%4 == 0 { // these have the race detector; such a process takes several times as long to start
 		with.program = ""
 	}
 	p := start(t, f.witness.employ(with, node))

@@ -32,7 +32,7 @@ type process struct {
 	args    []string // besides -addr
 	host    string   // to listen on; empty is 127.0.0.1
 	env     []string
-	program string // its file; empty is the test binary, which has the race detector
+	program string // its file; empty is the test binary, with the race detector if the tests have it
 
 	cmd  *exec.Cmd
 	log  *logtest.Log

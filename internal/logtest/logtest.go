@@ -41,6 +41,15 @@ func (l *Log) String() string {
 	return l.b.String()
 }
 
+// NoRace fails the test if the log is a process's, and the race detector has found something there. The exit code of
+// a killed process does not tell.
+func (l *Log) NoRace(t testing.TB) {
+	t.Helper()
+	if strings.Contains(l.String(), "WARNING: DATA RACE") {
+		t.Errorf("a process has a data race. Its log:\n%s", l)
+	}
+}
+
 // Lines returns the lines with a text in them.
 func (l *Log) Lines(text string) (found []string) {
 	for line := range strings.Lines(l.String()) {

@@ -1,5 +1,5 @@
 // Package proctest starts a program as a process of its own in the tests of its command. The test
-// binary itself is the program: there is nothing to build, and the race detector looks at both.
+// binary itself is the program, so there is nothing to build. A data race in the program fails the test, too.
 package proctest
 
 import (
@@ -34,7 +34,7 @@ func Main(m *testing.M, program func()) {
 }
 
 // Program is for a TestMain that runs the tests in its own way: it runs the program if this process is to be
-// it, and returns otherwise.
+// it. Otherwise it sees to it that programs hear of SIGHUP, and returns.
 func Program(program func()) {
 	if os.Getenv(isProgram) != "" {
 		program()
@@ -60,6 +60,7 @@ func Start(t *testing.T, cmd *exec.Cmd) (log *logtest.Log, wait func() error) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-ended
+		log.NoRace(t)
 		if t.Failed() {
 			t.Logf("%q logged:\n%s", cmd.Args, log)
 		}

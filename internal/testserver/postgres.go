@@ -31,10 +31,10 @@ func Postgres(t testing.TB, settings ...string) *Server {
 }
 
 // SharedPostgres returns the PostgreSQL server shared by the tests of this package. It runs with
-// NoFsync. See Database.
+// NoFsync, and has connections for several fleets of nodes. See Database.
 func SharedPostgres(t testing.TB) *Server {
 	t.Helper()
-	return sharedPostgres.get(t, postgres(NoFsync))
+	return sharedPostgres.get(t, postgres(NoFsync, "max_connections=400"))
 }
 
 var (

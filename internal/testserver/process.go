@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -14,6 +15,9 @@ type family struct{ *process.Process }
 // pause stops the process first, and then its descendants. So it starts no further ones. It waits until
 // all their threads stand still: after the signal they may go on for a moment.
 func (p *family) pause() error {
+	if sigStop == 0 {
+		return errors.New("servers can be paused on Linux only")
+	}
 	if err := p.Signal(sigStop); err != nil {
 		return err
 	}

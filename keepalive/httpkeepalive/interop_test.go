@@ -17,7 +17,7 @@ import (
 )
 
 // curl outlives the timeout: with a handler silent for 10 s, with events, and with a download
-// to a slow reader. To keep to its rate, curl 7.88 takes 10 MB at once and then nothing for as
+// to a slow reader. To keep to its rate, curl 7.88 takes 8 MB at once and then nothing for as
 // long as they should have taken: here half a timeout.
 func TestCurl(t *testing.T) {
 	eachActivity(t, func(t *testing.T, s *server) {
@@ -41,7 +41,7 @@ func TestCurl(t *testing.T) {
 				})
 				t.Run("download", func(t *testing.T) {
 					t.Parallel()
-					require.Equal(t, fmt.Sprint(size), curl(t, nil, "-o /dev/null -w %{size_download} --limit-rate 10M "+args+"/big"))
+					require.Equal(t, fmt.Sprint(size), curl(t, nil, "-o /dev/null -w %{size_download} --limit-rate 8M "+args+"/big"))
 				})
 			})
 		}
@@ -53,7 +53,7 @@ func TestCurlUploads(t *testing.T) {
 	body := strings.Repeat("x", upload)
 	eachActivity(t, func(t *testing.T, s *server) {
 		for _, args := range []string{"http://" + s.plain, "--http1.1 https://" + s.tls, "--http2 https://" + s.tls} {
-			sent := curl(t, strings.NewReader(body), "--limit-rate 3M --data-binary @/dev/stdin "+args+"/upload")
+			sent := curl(t, strings.NewReader(body), "--limit-rate 2M --data-binary @/dev/stdin "+args+"/upload")
 			require.Equal(t, fmt.Sprint(upload), sent)
 		}
 	})
