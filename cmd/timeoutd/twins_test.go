@@ -42,7 +42,7 @@ func TestTwoProcessesWithOneNameAreTold(t *testing.T) {
 			}
 			require.NotEqual(t, a.logged(t, told), b.logged(t, told))
 			for _, p := range []*process{a, b} {
-				require.Eventually(t, func() bool { return taken(p) }, eternal, 50*time.Millisecond)
+				require.Eventually(t, func() bool { return taken(p) }, eternal, 200*time.Millisecond)
 				status, body := p.ask(t, http.MethodGet, "/readyz", "")
 				require.Equal(t, http.StatusOK, status, body)
 			}
@@ -50,12 +50,12 @@ func TestTwoProcessesWithOneNameAreTold(t *testing.T) {
 
 			require.NoError(t, b.cmd.Process.Kill())
 			_ = b.wait()
-			require.Eventually(t, func() bool { return !taken(a) }, eternal, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return !taken(a) }, eternal, 200*time.Millisecond)
 			a.logged(t, "no other node has this node's name any more")
 			require.NoError(t, a.cmd.Process.Kill())
 			_ = a.wait()
 			c := start(t, p)
-			for begun := time.Now(); time.Since(begun) < 8*time.Second; time.Sleep(100 * time.Millisecond) {
+			for begun := time.Now(); time.Since(begun) < 8*time.Second; time.Sleep(400 * time.Millisecond) {
 				require.False(t, taken(c))
 			}
 			require.NotContains(t, c.log.String(), "this node's name")
