@@ -67,14 +67,18 @@ func (r *rig) dial() *client {
 	return r.dialAs(r.newName())
 }
 
-// dialAs tries again after an end before the name: then the suite was late.
+// dialAs tries again after an end before the name: then the suite was late. Each attempt has a number, since the handler
+// of an earlier one may note its name last.
 func (r *rig) dialAs(name string) *client {
 	r.Helper()
 	var c *client
+	numbered, attempts := "", 0
 	r.attempt(func() bool {
 		begun := time.Now()
 		c = r.connect()
-		err := c.ask("name " + name)
+		attempts++
+		numbered = fmt.Sprint(name, " ", attempts)
+		err := c.ask("name " + numbered)
 		if err != nil && time.Since(begun) >= timeout/2 {
 			return false
 		}
@@ -83,7 +87,7 @@ func (r *rig) dialAs(name string) *client {
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.peer = r.peers[name]
+	c.peer = r.peers[numbered]
 	require.NotNil(r, c.peer)
 	return c
 }

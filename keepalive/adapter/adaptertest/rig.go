@@ -139,14 +139,15 @@ func (r *rig) handle(conn any, line string) (answer []byte, stay bool) {
 	return []byte(line + "\n"), true
 }
 
-// meet notes the server's side of a client.
-func (r *rig) meet(name string, conn any) {
+// meet notes the server's side of a client. Its name may have the number of an attempt to dial.
+func (r *rig) meet(numbered string, conn any) {
 	g := keepalive.Of(conn)
+	name, _, _ := strings.Cut(numbered, " ")
 	p := &peer{name: name, conn: conn, guard: g, context: g.Context()}
 	p.guarded = !errors.Is(context.Cause(p.context), keepalive.ErrNotGuarded)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.peers[name], r.conns[conn] = p, p
+	r.peers[numbered], r.conns[conn] = p, p
 }
 
 // nameOf returns the name of a connection's client, or "" before it has said it.
