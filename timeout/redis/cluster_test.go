@@ -16,8 +16,7 @@ import (
 )
 
 func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	open := func(t *testing.T) engine.Engine {
 		e, err := redis.Open(t.Context(), servers[1].patient(), redis.Config{})
 		require.NoError(t, err)

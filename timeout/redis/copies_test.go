@@ -24,7 +24,7 @@ import (
 // with returns the server with a key, in a Cluster, and a client of it.
 func with(t testing.TB, servers []server, key string) (server, *goredis.Client) {
 	for _, s := range servers {
-		client := s.client(t)
+		client := s.sameClient(t)
 		if err := client.Exists(ctx, key).Err(); err == nil {
 			return s, client
 		}
@@ -43,7 +43,7 @@ func loseHash(t testing.TB, servers []server, prefix string) {
 func generationsOf(t testing.TB, servers []server, prefix, topic string) map[string]bool {
 	found := map[string]bool{}
 	for _, s := range servers {
-		client := s.client(t)
+		client := s.sameClient(t)
 		for _, name := range client.Keys(ctx, prefix+":{"+topic+":*").Val() {
 			tag := strings.Split(name[strings.Index(name, "{")+1:strings.Index(name, "}")], ":")
 			sealed := strings.HasSuffix(name, ":m") && client.HExists(ctx, name, "z").Val()
@@ -109,8 +109,8 @@ func topicNames(t testing.TB, e engine.Engine) (names []string) {
 // The tasks are on all masters, the records of the topics on one. Without the records nobody must
 // begin other keys. A process with a known topic goes on in the old ones.
 func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
+	doors := doors(t, servers)
 	first := map[string]func(*testing.T, *redis.Engine){
 		"SetTopic": func(t *testing.T, e *redis.Engine) {
 			topic, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 8, Retries: 4}, false)
@@ -140,9 +140,9 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 	}
 	for name, do := range first {
 		t.Run(name, func(t *testing.T) {
-			old := openEngine(t, servers[0], redis.Config{PollInterval: -1})
+			old := newEngine(t, doors[0], redis.Config{PollInterval: -1})
 			again := func() *redis.Engine {
-				return openEngine(t, servers[1], redis.Config{Prefix: old.Prefix(), PollInterval: -1})
+				return newEngine(t, doors[1], redis.Config{Prefix: old.Prefix(), PollInterval: -1})
 			}
 			withTopic(t, old, engine.Topic{Slots: 8})
 			withTopic(t, old, engine.Topic{Name: "bills", Slots: 8})
@@ -182,8 +182,8 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 // The records are lost at each step of what takes several, and then somebody else looks, or the
 // process ends.
 func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
+	doors := doors(t, servers)
 	whole := func(e *redis.Engine) error {
 		for swept := (engine.Swept{More: true}); swept.More; {
 			var err error
@@ -234,12 +234,12 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 		for name, next := range then {
 			t.Run(act+"/"+name, func(t *testing.T) {
 				for stop, done := 0, false; !done; stop++ {
-					known := openEngine(t, servers[0], redis.Config{PollInterval: -1})
+					known := newEngine(t, doors[0], redis.Config{PollInterval: -1})
 					cfg := redis.Config{Prefix: known.Prefix(), PollInterval: -1}
 					withTopic(t, known, engine.Topic{Slots: 2})
 					withTopic(t, known, engine.Topic{Name: "gone", Slots: 2})
 					setAll(t, known, batchOf("orders", "a", 8, 0))
-					acting, fresh := openEngine(t, servers[1], cfg), openEngine(t, servers[2], cfg)
+					acting, fresh := newEngine(t, doors[1], cfg), newEngine(t, doors[2], cfg)
 					steps := 0
 					acting.OnStep(func(string) error {
 						steps++
@@ -268,13 +268,13 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 						_, err := fresh.Upkeep(ctx, 1)
 						require.NoError(t, err)
 						if next == nil && !done {
-							require.Len(t, fire(t, "bills", 8, openEngine(t, servers[2], cfg)), 8)
+							require.Len(t, fire(t, "bills", 8, newEngine(t, doors[2], cfg)), 8)
 						}
 						if name != "crash" { // it leaves unused slots
 							require.Len(t, generationsOf(t, servers, known.Prefix(), "bills"), 1)
 						}
 					}
-					requireWhole(t, servers, act, known, openEngine(t, servers[2], cfg))
+					requireWhole(t, servers, act, known, newEngine(t, doors[2], cfg))
 				}
 			})
 		}
@@ -311,8 +311,7 @@ func requireWhole(t *testing.T, servers []server, act string, known, fresh *redi
 }
 
 func TestTheRecordsAreLostOverAndOverWhileATopicGrowsUnderLoad(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	first := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, first, engine.Topic{Slots: 1})
 	var engines []*redis.Engine
@@ -401,8 +400,7 @@ func copiesOf(t testing.TB, servers []server, prefix string) map[string]*goredis
 }
 
 func TestAServerComesBackWithACopyOfBefore(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{})
 	again := func() *redis.Engine { return openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()}) }
 	withTopic(t, e, engine.Topic{Slots: 1})
@@ -441,8 +439,7 @@ func TestAServerComesBackWithACopyOfBefore(t *testing.T) {
 
 // A replica takes over and has not heard of the last change.
 func TestTheHashLosesItsLastChange(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
 	hash := e.Prefix() + ":{topics}:t"
 	_, client := with(t, servers, hash)
@@ -510,8 +507,7 @@ func TestASingleServerHasNoCopies(t *testing.T) {
 
 // The counter of generations is lost with the records, and was ahead of the clock.
 func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
 	counter := e.Prefix() + ":{topics}:n"
 	_, client := with(t, servers, counter)
@@ -532,8 +528,7 @@ func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
 
 // The counter went ahead of the clock after the topic was made, so its generation is above its seq.
 func TestAGenerationIsAboveThoseOfADroppedTopic(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 1})
 	counter := e.Prefix() + ":{topics}:n"
@@ -594,8 +589,7 @@ func TestAClusterThatCanNotSaveStillAnswers(t *testing.T) {
 
 // Several processes make, grow, change and drop a topic while its record is lost over and over.
 func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	first := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, first, engine.Topic{Slots: 1})
 	var all sync.WaitGroup

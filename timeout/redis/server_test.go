@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,58 @@ func startCluster(t testing.TB, masters, replicas int) (*testserver.Cluster, []s
 	return clusterOf(testserver.RedisCluster(t, masters, replicas))
 }
 
+// common is the Cluster of all tests that do it no harm.
+var common struct {
+	mu    sync.Mutex
+	users int
+	host  *host
+	*testserver.Cluster
+}
+
+// host ends what it has started with the last test, and not with the first one.
+type host struct {
+	testing.TB
+	failed bool
+	ends   []func()
+}
+
+func (h *host) Cleanup(end func()) { h.ends = append(h.ends, end) }
+func (h *host) Failed() bool       { return h.failed }
+
+// shareCluster has a test run in parallel to others, and returns a Cluster of three masters for all harmless tests.
+// All tests have asked for it before the first one goes on, so it is started once.
+func shareCluster(t *testing.T) (*testserver.Cluster, []server) {
+	common.mu.Lock()
+	common.users++
+	common.mu.Unlock()
+	t.Cleanup(func() { leaveCluster(t) })
+	t.Parallel()
+	common.mu.Lock()
+	defer common.mu.Unlock()
+	if common.Cluster == nil {
+		common.host = &host{TB: t}
+		common.Cluster = testserver.RedisCluster(common.host, 3, 0)
+	}
+	return clusterOf(common.Cluster)
+}
+
+func leaveCluster(t *testing.T) {
+	common.mu.Lock()
+	defer common.mu.Unlock()
+	if common.users--; common.host == nil {
+		return
+	}
+	common.host.failed = common.host.failed || t.Failed()
+	if common.users > 0 && common.Cluster != nil {
+		return
+	}
+	common.host.TB = t
+	for _, end := range common.host.ends {
+		end()
+	}
+	common.host, common.Cluster = nil, nil
+}
+
 // startClusterOf starts so many masters with arguments.
 func startClusterOf(t testing.TB, masters int, args ...string) (*testserver.Cluster, []server) {
 	return clusterOf(testserver.RedisCluster(t, masters, 0, args...))
@@ -58,6 +111,25 @@ func (s server) client(t testing.TB) *goredis.Client {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// clients are those of sameClient.
+var clients sync.Map
+
+// sameClient is client for what a test asks often. It connects once.
+func (s server) sameClient(t testing.TB) *goredis.Client {
+	type user struct {
+		t testing.TB
+		*testserver.Server
+	}
+	by := user{t, s.Server}
+	known, ok := clients.Load(by)
+	if !ok {
+		known = s.client(t)
+		clients.Store(by, known)
+		t.Cleanup(func() { clients.Delete(by) })
+	}
+	return known.(*goredis.Client)
 }
 
 // patient is the URL with a minute for each answer, unless it says otherwise. The default is three
@@ -101,10 +173,38 @@ func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	}
 	engine, err := redis.Open(context.Background(), s.patient(), cfg)
 	require.NoError(t, err)
+	return patiently(t, engine)
+}
+
+func patiently(t testing.TB, engine *redis.Engine) *redis.Engine {
 	engine.SetPatience(time.Minute)
 	t.Cleanup(func() {
 		require.NoError(t, engine.Close())
 		require.Zero(t, engine.Left())
 	})
 	return engine
+}
+
+// doors returns a client of the Cluster by way of each server, as Open makes it. Engines one after the other may share
+// it: they take their time to connect.
+func doors(t testing.TB, servers []server) (doors []*goredis.ClusterClient) {
+	for _, s := range servers {
+		client := goredis.NewClusterClient(&goredis.ClusterOptions{
+			Addrs: []string{s.Addr}, ReadTimeout: time.Minute, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
+		})
+		t.Cleanup(func() { client.Close() })
+		doors = append(doors, client)
+	}
+	return doors
+}
+
+// newEngine is openEngine with a client that is there.
+func newEngine(t testing.TB, door *goredis.ClusterClient, cfg redis.Config) *redis.Engine {
+	t.Helper()
+	if cfg.Prefix == "" {
+		cfg.Prefix = prefix()
+	}
+	engine, err := redis.New(door, cfg)
+	require.NoError(t, err)
+	return patiently(t, engine)
 }

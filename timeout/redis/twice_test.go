@@ -36,7 +36,7 @@ func changed(t testing.TB, raw string, fields map[string]any) string {
 // Two processes made a topic at the same time, when the hash was lost, and the one with the record of
 // fewer copies ended before it took that back. Later the server of the hash is lost with its copies.
 func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
-	t.Parallel()
+	_, servers := shareCluster(t)
 	for name, other := range map[string]func(raw string) string{
 		"made twice": func(raw string) string {
 			return changed(t, raw, map[string]any{"seq": 9e12, "rev": 9e12, "gen": 9e12, "born": 9e12})
@@ -47,7 +47,6 @@ func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, servers := startCluster(t, 3, 0)
 			e := openEngine(t, servers[0], redis.Config{})
 			withTopic(t, e, engine.Topic{Slots: 4})
 			setAll(t, e, batchOf("orders", "a", 20, time.Hour))
@@ -82,8 +81,7 @@ func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
 
 // Nodes of an earlier version write records without a seq, and no copies.
 func TestATopicOfAnEarlierVersionStaysAsThatChangesIt(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 1})
 	hash := e.Prefix() + ":{topics}:t"
@@ -135,8 +133,7 @@ func (h *impatient) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredi
 }
 
 func TestACallThatEndsAmidTheCopiesMakesNoTopic(t *testing.T) {
-	t.Parallel()
-	_, servers := startCluster(t, 3, 0)
+	_, servers := shareCluster(t)
 	var addresses []string
 	for _, s := range servers {
 		addresses = append(addresses, s.Addr)
