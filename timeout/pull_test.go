@@ -22,9 +22,14 @@ import (
 func pullRig(t *testing.T, topic timeout.Topic) *rig {
 	t.Helper()
 	r, _ := withTargets(t, timeout.Topic{})
+	return r.pulled(topic)
+}
+
+func (r *rig) pulled(topic timeout.Topic) *rig {
+	r.t.Helper()
 	topic.Name, topic.Pull = "orders", true
-	_, err := r.SetTopic(t.Context(), topic)
-	require.NoError(t, err)
+	_, err := r.SetTopic(r.t.Context(), topic)
+	require.NoError(r.t, err)
 	synctest.Wait()
 	return r
 }
@@ -514,7 +519,7 @@ func TestAPulledTaskOfAScheduleWaitsForItsNextTime(t *testing.T) {
 
 func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := pullRig(t, timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
+		r := coarseRig(t, timeout.Config{All: true}).pulled(timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
 		r.set("1", 0)
 		first := r.pull(1, time.Minute)[0]
 		second := r.pull(1, time.Minute)[0]
