@@ -40,7 +40,7 @@ func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 				began := time.Now()
 				_, err := c.centre.Set(ctx, engine.Task{Topic: "orders", ID: id, After: time.Hour})
 				c.note(time.Since(began), err)
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(60 * time.Millisecond)
 			}
 		})
 	}
