@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -24,6 +25,38 @@ type Cluster struct {
 // The args are for each node, see Redis.
 func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
+	return redisCluster(t, masters, replicas, func(p program) *Server { return start(t, p) }, args...)
+}
+
+// SharedRedisCluster returns the Redis Cluster of three masters shared by the tests of this package. The tests must
+// keep their keys apart, and leave all nodes as they are.
+func SharedRedisCluster(t testing.TB) *Cluster {
+	t.Helper()
+	sharedCluster.once.Do(func() {
+		sharedCluster.cluster = redisCluster(t, 3, 0, func(p program) *Server {
+			s, err := begin(p)
+			if err == nil {
+				err = atEnd.add(s.end)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		})
+	})
+	if sharedCluster.cluster == nil {
+		t.Fatal("testserver: the shared Redis Cluster has not started for another test")
+	}
+	return sharedCluster.cluster
+}
+
+var sharedCluster struct {
+	once    sync.Once
+	cluster *Cluster
+}
+
+func redisCluster(t testing.TB, masters, replicas int, start func(program) *Server, args ...string) *Cluster {
+	t.Helper()
 	if masters < 3 || replicas < 0 {
 		t.Fatalf("testserver: a Redis Cluster of %d masters with %d replicas, must be at least 3 and 0", masters, replicas)
 	}
@@ -33,7 +66,7 @@ func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 	}, args...)
 	c := &Cluster{}
 	for range masters * (1 + replicas) {
-		c.Nodes = append(c.Nodes, Redis(t, args...))
+		c.Nodes = append(c.Nodes, start(redis(args...)))
 	}
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

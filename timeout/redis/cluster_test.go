@@ -16,7 +16,7 @@ import (
 )
 
 func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	open := func(t *testing.T) engine.Engine {
 		e, err := redis.Open(t.Context(), servers[1].patient(), redis.Config{})
 		require.NoError(t, err)

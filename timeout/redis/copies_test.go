@@ -109,7 +109,7 @@ func topicNames(t testing.TB, e engine.Engine) (names []string) {
 // The tasks are on all masters, the records of the topics on one. Without the records nobody must
 // begin other keys. A process with a known topic goes on in the old ones.
 func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	doors := doors(t, servers)
 	first := map[string]func(*testing.T, *redis.Engine){
 		"SetTopic": func(t *testing.T, e *redis.Engine) {
@@ -182,7 +182,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 // The records are lost at each step of what takes several, and then somebody else looks, or the
 // process ends.
 func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	doors := doors(t, servers)
 	whole := func(e *redis.Engine) error {
 		for swept := (engine.Swept{More: true}); swept.More; {
@@ -311,7 +311,7 @@ func requireWhole(t *testing.T, servers []server, act string, known, fresh *redi
 }
 
 func TestTheRecordsAreLostOverAndOverWhileATopicGrowsUnderLoad(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	first := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, first, engine.Topic{Slots: 1})
 	var engines []*redis.Engine
@@ -400,7 +400,7 @@ func copiesOf(t testing.TB, servers []server, prefix string) map[string]*goredis
 }
 
 func TestAServerComesBackWithACopyOfBefore(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{})
 	again := func() *redis.Engine { return openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()}) }
 	withTopic(t, e, engine.Topic{Slots: 1})
@@ -439,7 +439,7 @@ func TestAServerComesBackWithACopyOfBefore(t *testing.T) {
 
 // A replica takes over and has not heard of the last change.
 func TestTheHashLosesItsLastChange(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
 	hash := e.Prefix() + ":{topics}:t"
 	_, client := with(t, servers, hash)
@@ -507,7 +507,7 @@ func TestASingleServerHasNoCopies(t *testing.T) {
 
 // The counter of generations is lost with the records, and was ahead of the clock.
 func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
 	counter := e.Prefix() + ":{topics}:n"
 	_, client := with(t, servers, counter)
@@ -528,7 +528,7 @@ func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
 
 // The counter went ahead of the clock after the topic was made, so its generation is above its seq.
 func TestAGenerationIsAboveThoseOfADroppedTopic(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 1})
 	counter := e.Prefix() + ":{topics}:n"
@@ -589,7 +589,7 @@ func TestAClusterThatCanNotSaveStillAnswers(t *testing.T) {
 
 // Several processes make, grow, change and drop a topic while its record is lost over and over.
 func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	first := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, first, engine.Topic{Slots: 1})
 	var all sync.WaitGroup

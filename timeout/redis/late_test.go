@@ -929,7 +929,8 @@ func TestCloseTellsWhatASlotHasRefusedJustNow(t *testing.T) {
 // A long way to all servers is nothing that a question must be left for: a call that asks now and then would never
 // have a lease, since each comes too late for it.
 func TestAServerFarAwayIsWaitedFor(t *testing.T) {
-	cluster, _ := shareCluster(t)
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0)
 	e := openFar(t, cluster, func(string) time.Duration { return 2 * redis.Patience })
 	e.SetLinger(time.Nanosecond)
 	withTopic(t, e, engine.Topic{Slots: 16})
@@ -943,7 +944,8 @@ func TestAServerFarAwayIsWaitedFor(t *testing.T) {
 // A worker may have room for one task again and again, and more to do on the others. Each lease of a server far from
 // these comes while it has none.
 func TestAServerFartherAwayThanTheOthersIsWaitedForOnceItHasLeasedInVain(t *testing.T) {
-	cluster, _ := shareCluster(t)
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0)
 	var victim atomic.Value
 	e := openFar(t, cluster, func(addr string) time.Duration {
 		if addr == victim.Load() {

@@ -42,56 +42,11 @@ func startCluster(t testing.TB, masters, replicas int) (*testserver.Cluster, []s
 	return clusterOf(testserver.RedisCluster(t, masters, replicas))
 }
 
-// common is the Cluster of all tests that do it no harm.
-var common struct {
-	mu    sync.Mutex
-	users int
-	host  *host
-	*testserver.Cluster
-}
-
-// host ends what it has started with the last test, and not with the first one.
-type host struct {
-	testing.TB
-	failed bool
-	ends   []func()
-}
-
-func (h *host) Cleanup(end func()) { h.ends = append(h.ends, end) }
-func (h *host) Failed() bool       { return h.failed }
-
-// shareCluster has a test run in parallel to others, and returns a Cluster of three masters for all harmless tests.
-// All tests have asked for it before the first one goes on, so it is started once.
-func shareCluster(t *testing.T) (*testserver.Cluster, []server) {
-	common.mu.Lock()
-	common.users++
-	common.mu.Unlock()
-	t.Cleanup(func() { leaveCluster(t) })
+// shareCluster has a test run in parallel to others, and returns a Cluster for all tests that do it no harm.
+func shareCluster(t *testing.T) []server {
 	t.Parallel()
-	common.mu.Lock()
-	defer common.mu.Unlock()
-	if common.Cluster == nil {
-		common.host = &host{TB: t}
-		common.Cluster = testserver.RedisCluster(common.host, 3, 0)
-	}
-	return clusterOf(common.Cluster)
-}
-
-func leaveCluster(t *testing.T) {
-	common.mu.Lock()
-	defer common.mu.Unlock()
-	if common.users--; common.host == nil {
-		return
-	}
-	common.host.failed = common.host.failed || t.Failed()
-	if common.users > 0 && common.Cluster != nil {
-		return
-	}
-	common.host.TB = t
-	for _, end := range common.host.ends {
-		end()
-	}
-	common.host, common.Cluster = nil, nil
+	_, servers := clusterOf(testserver.SharedRedisCluster(t))
+	return servers
 }
 
 // startClusterOf starts so many masters with arguments.

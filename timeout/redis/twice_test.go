@@ -36,7 +36,7 @@ func changed(t testing.TB, raw string, fields map[string]any) string {
 // Two processes made a topic at the same time, when the hash was lost, and the one with the record of
 // fewer copies ended before it took that back. Later the server of the hash is lost with its copies.
 func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	for name, other := range map[string]func(raw string) string{
 		"made twice": func(raw string) string {
 			return changed(t, raw, map[string]any{"seq": 9e12, "rev": 9e12, "gen": 9e12, "born": 9e12})
@@ -81,7 +81,7 @@ func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
 
 // Nodes of an earlier version write records without a seq, and no copies.
 func TestATopicOfAnEarlierVersionStaysAsThatChangesIt(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	e := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 1})
 	hash := e.Prefix() + ":{topics}:t"
@@ -133,7 +133,7 @@ func (h *impatient) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredi
 }
 
 func TestACallThatEndsAmidTheCopiesMakesNoTopic(t *testing.T) {
-	_, servers := shareCluster(t)
+	servers := shareCluster(t)
 	var addresses []string
 	for _, s := range servers {
 		addresses = append(addresses, s.Addr)
