@@ -75,8 +75,8 @@ func (c *client) talk(every time.Duration) {
 	}
 }
 
-// Talking costs much processor time. Clients whose every answer matters talk often. Of the others a test looks at
-// the last answer only.
+// Talking costs much processor time. Clients talk often if a test looks at each answer, and seldom if it looks at the
+// last one only.
 const often, seldom = 200 * time.Millisecond, time.Second
 
 // join connects clients to gateways in turn, and has them talk until the end of the test.

@@ -41,8 +41,8 @@ func (l *Log) String() string {
 	return l.b.String()
 }
 
-// NoRace fails the test if the log is a process's, and the race detector has found something there. The exit code of
-// a killed process does not tell.
+// NoRace fails the test if this is the log of a process with a data race. The exit code of a killed process does not
+// tell.
 func (l *Log) NoRace(t testing.TB) {
 	t.Helper()
 	if strings.Contains(l.String(), "WARNING: DATA RACE") {
