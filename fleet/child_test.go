@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 const (
@@ -25,9 +26,6 @@ const (
 	childBeats    = "HEARTWHEEL_FLEET_CHILD_BEATS" // nodes have leases
 	childLease    = "HEARTWHEEL_FLEET_CHILD_LEASE"
 )
-
-// A child with the race detector sleeps for a second at its end. With atOnce in its environment it does not.
-const atOnce = "GORACE=atexit_sleep_ms=0"
 
 // Leases of tests on real servers. They end soon, but not at once on a busy machine.
 const (
@@ -98,7 +96,7 @@ type child struct {
 func startChild(t *testing.T, url, prefix string, sessions int, env ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), atOnce, childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
+	cmd.Env = append(os.Environ(), proctest.AtOnce, childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
 	cmd.Env = append(cmd.Env, env...)
 	c := begin(t, cmd)
 	require.True(t, c.out.Scan())
@@ -119,10 +117,7 @@ func begin(t *testing.T, cmd *exec.Cmd) *child {
 	c := &child{cmd, in, bufio.NewScanner(out)}
 	t.Cleanup(func() {
 		c.kill()
-		log.NoRace(t)
-		if t.Failed() {
-			t.Logf("a child logged:\n%s", log)
-		}
+		log.Judge(t, cmd.Args)
 	})
 	return c
 }

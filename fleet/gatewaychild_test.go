@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 const childGateway = "HEARTWHEEL_FLEET_CHILD_GATEWAY"
@@ -67,7 +69,7 @@ type gatewayChild struct {
 func spawnGateway(t *testing.T, attributes *syscall.SysProcAttr) *gatewayChild {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), atOnce, childGateway+"=1")
+	cmd.Env = append(os.Environ(), proctest.AtOnce, childGateway+"=1")
 	cmd.SysProcAttr = attributes
 	c := new(gatewayChild)
 	t.Cleanup(c.heard.Wait) // after the end of the child

@@ -67,7 +67,7 @@ func (p *process) bash(t *testing.T, script string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "timeoutd"), []byte(fmt.Sprintf("#!/bin/sh\n%s GORACE=atexit_sleep_ms=0 exec '%s' \"$@\"\n", proctest.AsProgram, self)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "timeoutd"), []byte(fmt.Sprintf("#!/bin/sh\n%s %s exec '%s' \"$@\"\n", proctest.AsProgram, proctest.AtOnce, self)), 0o700))
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TIMEOUTD_URL=http://"+p.addr(t), "TIMEOUTD_TOKEN=")
 	return cmd

@@ -41,12 +41,15 @@ func (l *Log) String() string {
 	return l.b.String()
 }
 
-// NoRace fails the test if this is the log of a process with a data race. The exit code of a killed process does not
-// tell.
-func (l *Log) NoRace(t testing.TB) {
+// Judge looks at the log of a process that has ended. The test fails if the process had a data race: the exit code of a
+// killed one does not tell. If the test has failed, Judge shows the log.
+func (l *Log) Judge(t testing.TB, args []string) {
 	t.Helper()
 	if strings.Contains(l.String(), "WARNING: DATA RACE") {
-		t.Errorf("a process has a data race. Its log:\n%s", l)
+		t.Error("a process has a data race")
+	}
+	if t.Failed() {
+		t.Logf("%q logged:\n%s", args, l)
 	}
 }
 

@@ -26,6 +26,9 @@ const isProgram = "HEARTWHEEL_TEST_RUNS_MAIN"
 // the binary, with an environment of their own, need it there.
 const AsProgram = isProgram + "=1"
 
+// AtOnce in the environment has a program with the race detector end at once. It would sleep for a second.
+const AtOnce = "GORACE=atexit_sleep_ms=0"
+
 // Main is for TestMain: it runs the program if this process is to be it, and otherwise the tests, with
 // testmain.
 func Main(m *testing.M, program func()) {
@@ -52,7 +55,7 @@ func Start(t *testing.T, cmd *exec.Cmd) (log *logtest.Log, wait func() error) {
 	t.Helper()
 	log = new(logtest.Log)
 	cmd.Stderr = log
-	cmd.Env = append(cmd.Environ(), AsProgram, "GORACE=atexit_sleep_ms=0") // not a second at each end
+	cmd.Env = append(cmd.Environ(), AsProgram, AtOnce)
 	require.NoError(t, cmd.Start())
 	var how error // it has ended
 	ended := make(chan struct{})
@@ -60,10 +63,7 @@ func Start(t *testing.T, cmd *exec.Cmd) (log *logtest.Log, wait func() error) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-ended
-		log.NoRace(t)
-		if t.Failed() {
-			t.Logf("%q logged:\n%s", cmd.Args, log)
-		}
+		log.Judge(t, cmd.Args)
 	})
 	return log, func() error {
 		select {
