@@ -197,14 +197,16 @@ func TestTurns(t *testing.T) {
 func TestEngineStopsWhileConnectionsQueue(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		w := observe(t, keepalive.Config{Closing: keepalive.Closing{MaxPerSecond: 1}}, &app{}, opts...)
+		w := observe(t, keepalive.Config{Closing: keepalive.Closing{MaxPerSecond: 1}, Timeout: time.Minute, Tick: 10 * ms}, &app{}, opts...)
 		for range 30 {
 			w.dial(t)
 		}
+		require.Eventually(t, func() bool { return w.app.opened.Load() == 30 }, eternal, ms)
+		setTimeouts(t, w.k, 100*ms)
 		require.Eventually(t, func() bool { return w.app.closed.Load() > 0 }, eternal, ms)
 		w.stop(t)
 		stats := w.k.Stats()
 		require.EqualValues(t, 30, stats.Closed[keepalive.ReasonIdle]+stats.Closed[keepalive.ReasonLocal])
-		require.Greater(t, stats.Closed[keepalive.ReasonLocal], uint64(20))
+		require.Greater(t, stats.Closed[keepalive.ReasonLocal], uint64(10))
 	})
 }

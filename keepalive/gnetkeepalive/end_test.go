@@ -133,11 +133,16 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
+// much is more than the sockets of smallSockets take: the rest is in gnet's buffer.
+const much = 4 << 20
+
+// smallSockets is for a peer that reads little.
+var smallSockets = gnet.WithSocketSendBuffer(64 << 10)
+
 // If the peer is slow to read, the bytes in gnet's buffer leave before the farewell. They leave
 // without a farewell, too, unless the reason is a timeout.
 func TestWhatWasWrittenStillLeaves(t *testing.T) {
 	t.Parallel()
-	const size = 32 << 20 // more than sockets take
 	for name, cfg := range map[string]keepalive.Config{
 		"graceful": {Closing: keepalive.Closing{Farewell: sayBye}},
 		"half":     {Closing: keepalive.Closing{Farewell: sayBye, Mode: keepalive.CloseHalf}},
@@ -148,10 +153,10 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 			cfg.Closing.Timeout = eternal
 			w := observe(t, cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				_, _ = c.Discard(-1)
-				_, _ = c.Write(make([]byte, size))
+				_, _ = c.Write(make([]byte, much))
 				return gnet.None
-			}})
-			c := w.dial(t)
+			}}, smallSockets)
+			c := w.dialSmall(t)
 			_, err := c.Write([]byte("all of it, please"))
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return w.app.opened.Load() > 0 && w.k.Len() == 0 }, eternal, ms)
@@ -161,7 +166,7 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 				require.True(t, bytes.HasSuffix(got, []byte(bye)))
 				got = got[:len(got)-len(bye)]
 			}
-			require.Len(t, got, size)
+			require.Len(t, got, much)
 			c.Close()
 			require.Eventually(t, func() bool { return w.app.closed.Load() == 1 }, eternal, ms)
 		})
@@ -176,10 +181,10 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			w := observe(t, keepalive.Config{Closing: keepalive.Closing{Farewell: sayBye, Mode: mode, Timeout: patience}}, &app{
-				onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
-			})
+				onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, much), gnet.None },
+			}, smallSockets)
 			begin := time.Now()
-			c := w.dial(t)
+			c := w.dialSmall(t)
 			end := w.requireEnd(t, c, keepalive.ReasonIdle)
 			require.GreaterOrEqual(t, end.Sub(begin), timeout)
 			require.Less(t, end.Sub(begin), eternal/2)

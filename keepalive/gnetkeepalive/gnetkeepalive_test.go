@@ -155,6 +155,13 @@ func (e *engine) dial(t testing.TB) net.Conn {
 	return c
 }
 
+// dialSmall connects with a small buffer for what is not read. See smallSockets.
+func (e *engine) dialSmall(t testing.TB) net.Conn {
+	c := e.dial(t)
+	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(64<<10))
+	return c
+}
+
 func newKeeper(t testing.TB, cfg keepalive.Config) *keepalive.Keeper {
 	if cfg.Timeout == 0 {
 		cfg.Timeout, cfg.Tick = timeout, 10*ms
@@ -165,14 +172,24 @@ func newKeeper(t testing.TB, cfg keepalive.Config) *keepalive.Keeper {
 	return k
 }
 
-// say sends a word and reads as many bytes back.
+// say is saying for those whose connection must live.
 func say(t testing.TB, c net.Conn, word string) {
-	_, err := c.Write([]byte(word))
-	require.NoError(t, err)
+	require.NoError(t, saying(c, word))
+}
+
+// saying sends a word, and requires it back.
+func saying(c net.Conn, word string) error {
+	if _, err := io.WriteString(c, word); err != nil {
+		return err
+	}
 	buf := make([]byte, len(word))
-	_, err = io.ReadFull(c, buf)
-	require.NoError(t, err)
-	require.Equal(t, word, string(buf))
+	if _, err := io.ReadFull(c, buf); err != nil {
+		return err
+	}
+	if string(buf) != word {
+		return fmt.Errorf("%q is the answer to %q", buf, word)
+	}
+	return nil
 }
 
 // setTimeouts gives all connections a timeout, from now on. It is for tests of many connections,

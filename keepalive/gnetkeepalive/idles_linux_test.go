@@ -86,9 +86,8 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 			_, _ = c.Write(make([]byte, size))
 			return gnet.None
 		},
-	}, gnet.WithSocketSendBuffer(64<<10))
-	c := w.dial(t)
-	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(64<<10))
+	}, smallSockets)
+	c := w.dialSmall(t)
 	_, err := c.Write([]byte("all of it, please"))
 	require.NoError(t, err)
 	begin := time.Now()

@@ -127,10 +127,14 @@ func (w *witness) requireNothingLeft(t testing.TB) {
 // began to say the last one.
 func keepSaying(t testing.TB, c net.Conn, d time.Duration) (last time.Time) {
 	t.Helper()
-	for begin := time.Now(); time.Since(begin) < d; {
+	begin := time.Now()
+	for last = begin; time.Since(begin) < d; {
 		time.Sleep(beat)
+		pause := time.Since(last)
 		last = time.Now()
-		say(t, c, "beat")
+		if err := saying(c, "beat"); err != nil {
+			t.Fatalf("%v after a pause of %v; the answer took %v", err, pause, time.Since(last))
+		}
 	}
 	return last
 }
