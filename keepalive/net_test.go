@@ -39,7 +39,7 @@ const (
 // may be.
 func forgiven(k *Keeper) time.Duration {
 	stats := k.Stats().Wheel
-	stalled := stats.Stalled + time.Duration(stats.Stalls)*(time.Second+2*k.Config().Tick) // see wheel.Config.Stall
+	stalled := stats.Stalled + time.Duration(stats.Stalls)*(max(time.Second, 10*k.Config().Tick)+2*k.Config().Tick) // see wheel.Config.Stall
 	before, _ := opened.Load(k)
 	return stalled + time.Duration(overslept.Load()) - before.(time.Duration)
 }

@@ -104,11 +104,11 @@ func (v *visit) decide() rules.Outcome {
 	defer g.mu.Unlock()
 	p := v.policy.rulesOf(g)
 	e := &v.seen
-	touched, quiet, due := g.timer.Look()
+	from, touched, quiet, due := g.timer.Look()
 	if !quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
 	}
-	e.Touched, e.Quiet, e.Due = rules.Time(touched), quiet, due
+	e.Touched, e.Slack, e.Quiet, e.Due = rules.Time(touched), touched-from, quiet, due
 	e.Life = g.life()
 	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
 	if m := g.more.Load(); m != nil {

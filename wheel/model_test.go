@@ -202,7 +202,9 @@ func (r *rig) touchAt(id int, ago time.Duration) {
 // look compares the answers of a look.
 func (r *rig) look(id int) {
 	m := r.model.timers[id]
-	at, quiet, isDue := r.timers[id].Look()
+	from, at, quiet, isDue := r.timers[id].Look()
+	require.LessOrEqual(r.t, from, m.at)
+	require.GreaterOrEqual(r.t, at, m.at)
 	require.Equal(r.t, m.quiet, quiet)
 	require.Equal(r.t, m.state == due, isDue)
 	again, _ := r.timers[id].Touched()

@@ -75,7 +75,7 @@ func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
 		if old&stateMask != pending || w.closed {
 			return false
 		}
-		if at, _ := w.touchedBy(old); at > since {
+		if _, at, _ := w.touchedBy(old); at > since {
 			return false
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
@@ -106,14 +106,15 @@ func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	if !isRunning(word) {
 		return w.lastOf(touchedTick(word)), false
 	}
-	return w.touchedBy(word)
+	_, at, quiet = w.touchedBy(word)
+	return at, quiet
 }
 
-// Look is Touched and IsDue in one step, for a decision about the timer. From now on, quiet
-// is about the time since this look.
-func (t *TimerOf[V]) Look() (touched time.Duration, quiet, isDue bool) {
+// Look is Touched and IsDue in one step, for a decision about the timer. The last touch was
+// not before from, nor after touched. From now on, quiet is about the time since this look.
+func (t *TimerOf[V]) Look() (from, touched time.Duration, quiet, isDue bool) {
 	if !isRunning(t.word.Load()) {
-		return 0, false, false
+		return 0, 0, false, false
 	}
 	w := t.wheel
 	w.mu.Lock()
@@ -121,8 +122,8 @@ func (t *TimerOf[V]) Look() (touched time.Duration, quiet, isDue bool) {
 	for {
 		old := t.word.Load()
 		if t.word.CompareAndSwap(old, old|seen) {
-			touched, quiet = w.touchedBy(old)
-			return touched, quiet, old&stateMask == due
+			from, touched, quiet = w.touchedBy(old)
+			return from, touched, quiet, old&stateMask == due
 		}
 	}
 }

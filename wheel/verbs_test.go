@@ -18,10 +18,11 @@ func TestLookTellsWhatHasHappenedSinceTheLastLook(t *testing.T) {
 		look := func(timer *TimerOf[int], quiet, isDue bool) time.Duration {
 			t.Helper()
 			before, _ := timer.Touched()
-			touched, gotQuiet, gotDue := timer.Look()
+			from, touched, gotQuiet, gotDue := timer.Look()
 			require.Equal(t, quiet, gotQuiet)
 			require.Equal(t, isDue, gotDue)
 			require.Equal(t, before, touched)
+			require.LessOrEqual(t, from, touched)
 			return touched
 		}
 		look(new(TimerOf[int]), false, false)
@@ -39,7 +40,8 @@ func TestLookTellsWhatHasHappenedSinceTheLastLook(t *testing.T) {
 		require.True(t, timer.IsDue(), "a look decides nothing")
 		_, ok := timer.Expire()
 		require.True(t, ok)
-		touched, quiet, isDue := timer.Look()
+		from, touched, quiet, isDue := timer.Look()
+		require.Zero(t, from)
 		require.Zero(t, touched)
 		require.False(t, quiet || isDue)
 	})

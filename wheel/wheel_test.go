@@ -482,7 +482,7 @@ func TestZeroTimerDoesNotRun(t *testing.T) {
 	at, quiet := timer.of.Touched()
 	require.Zero(t, at)
 	require.False(t, quiet)
-	_, quiet, isDue := timer.of.Look()
+	_, _, quiet, isDue := timer.of.Look()
 	require.False(t, quiet)
 	require.False(t, isDue)
 	require.False(t, timer.of.Rearm(time.Hour))

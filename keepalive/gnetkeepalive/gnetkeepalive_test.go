@@ -212,7 +212,7 @@ func requireClosed(t testing.TB, c net.Conn) time.Time {
 // stalled is for how long a Keeper has not counted time, since this machine did not let it.
 func stalled(k *keepalive.Keeper) time.Duration {
 	stats := k.Stats().Wheel
-	return stats.Stalled + time.Duration(stats.Stalls)*(time.Second+2*k.Config().Tick) // see wheel.Config.Stall
+	return stats.Stalled + time.Duration(stats.Stalls)*(max(time.Second, 10*k.Config().Tick)+2*k.Config().Tick) // see wheel.Config.Stall
 }
 
 func modes(t *testing.T, test func(t *testing.T, opts ...gnet.Option)) {

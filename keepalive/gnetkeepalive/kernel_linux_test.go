@@ -94,7 +94,7 @@ func TestKernelTouchByHand(t *testing.T) {
 // and has a timeout for what it says next.
 func TestKernelBusyLoopKillsNobody(t *testing.T) {
 	t.Parallel()
-	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 4})
+	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 8})
 	release, busy := make(chan bool), make(chan bool)
 	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Peek(-1); string(buf) == "block" {
@@ -110,7 +110,9 @@ func TestKernelBusyLoopKillsNobody(t *testing.T) {
 	<-busy
 	_, err = c.Write([]byte("a request"))
 	require.NoError(t, err)
-	time.Sleep(3 * timeout)
+	for begin := time.Now(); time.Since(begin) < 7*timeout/2+stalled(k); { // as the Keeper counts time
+		time.Sleep(beat)
+	}
 	close(release)
 	last := time.Now()
 	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)

@@ -44,14 +44,15 @@ type State struct {
 // Evidence is what is known of a connection at one moment.
 type Evidence struct {
 	Life     Life
-	Draw     float64 // from 0 to 1, drawn once per connection
-	Born     Time    // when the connection was opened
-	Touched  Time    // the last touch: not earlier, and at most two ticks later
-	Quiet    bool    // nobody has touched it since the last outcome
-	Due      bool    // nobody has touched it since it became due
-	Pressure float64 // from 0 for none to 1 for full
-	Beats    uint32  // touches counted since the opening
-	Lost     uint16  // seconds missing in Time, since this process was stopped; it wraps around
+	Draw     float64       // from 0 to 1, drawn once per connection
+	Born     Time          // when the connection was opened
+	Touched  Time          // the last touch: not earlier
+	Slack    time.Duration // and at most this much later: about a tick, or more if this program was late
+	Quiet    bool          // nobody has touched it since the last outcome
+	Due      bool          // nobody has touched it since it became due
+	Pressure float64       // from 0 for none to 1 for full
+	Beats    uint32        // touches counted since the opening
+	Lost     uint16        // seconds missing in Time, since this process was stopped; it wraps around
 
 	// What came of the outcomes before, in this visit; of Probe and Ask, in this silence.
 	Socket *Socket // after Look

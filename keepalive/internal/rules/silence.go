@@ -150,7 +150,7 @@ func (d *decision) note() {
 // beginning of a connection without any bytes, and then Heard is Unknown.
 func (d *decision) readLate(due Time) bool {
 	busy := max(5*d.p.blur(), 50*time.Millisecond)
-	return d.now.Sub(due) > busy && d.socket.Heard != Unknown && d.socket.Received.Add(2*d.p.blur()) > d.e.Touched
+	return d.now.Sub(due) > busy && d.socket.Heard != Unknown && d.socket.Received.Add(2*d.p.blur()+d.e.Slack) > d.e.Touched
 }
 
 // hear counts a sign of life at an instant as a touch.

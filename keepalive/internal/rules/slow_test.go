@@ -12,6 +12,7 @@ func TestSlowReader(t *testing.T) {
 	socket := func(unread int, taken uint64, received rules.Time) func(e *rules.Evidence) {
 		return asked(rules.Socket{Heard: rules.Unknown, Received: received, Unread: unread, Taken: taken})
 	}
+	read := asked(rules.Socket{Heard: at(8), Received: at(8), Taken: 5})
 	for _, c := range []struct {
 		name string
 		rows []row
@@ -50,7 +51,10 @@ func TestSlowReader(t *testing.T) {
 		{"all was read a timeout ago", []row{{now: at(18), with: and(touches, socket(0, 5, at(2))), want: closes(rules.Idle)}}},
 		{"all was read", []row{{now: at(16), with: and(reads, socket(0, 5, at(10))), want: closes(rules.Idle)}}},
 		{"it came before the touch, and this program is late", []row{
-			{now: at(33), with: and(arrivals, socket(0, 5, at(8)), func(e *rules.Evidence) { e.Touched = at(10) }), want: closes(rules.Idle)},
+			{now: at(33), with: and(arrivals, read, func(e *rules.Evidence) { e.Touched = at(10) }), want: closes(rules.Idle)},
+		}},
+		{"it may have come after the touch, since this program was late then, too", []row{
+			{now: at(33), with: and(arrivals, read, func(e *rules.Evidence) { e.Touched, e.Slack = at(10), tick }), want: heard(at(33))},
 		}},
 		{"no look before the deadline", []row{{now: at(10), with: arrivals, want: wait(at(16))}}},
 	} {

@@ -135,7 +135,7 @@ var mutants = []mutant{
 		if old&stateMask != pending || w.closed {
 			return false
 		}
-		if at, _ := w.touchedBy(old); at > since {
+		if _, at, _ := w.touchedBy(old); at > since {
 			return false
 		}
 `, `	w := t.wheel
@@ -156,7 +156,7 @@ var mutants = []mutant{
 	}}},
 	{"an ended timer has been touched", []patch{{
 		"engine.go", `	if !isRunning(at) { // it has ended while the caller waited for the lock
-		return 0, false
+		return 0, 0, false
 	}
 `, "",
 	}}},
