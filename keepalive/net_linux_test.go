@@ -263,3 +263,19 @@ func TestProgressOfALargeWriteIsLife(t *testing.T) {
 		})
 	}
 }
+
+// Bytes that nobody has read are something to read, for ReadIdle, too.
+func TestUnreadBytesAreNoReadIdle(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, Config{Timeout: eternal, Tick: 10 * ms, ReadIdle: timeout})
+	client, server := connect(t, "tcp")
+	conn := k.Conn(server)
+	_, err := client.Write([]byte("beat"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return k.Stats().Spared > 0 }, eternal, ms)
+	n, err := conn.Read(make([]byte, 10))
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	_, err = conn.Read(make([]byte, 10))
+	require.ErrorIs(t, err, ReasonReadIdle)
+}

@@ -104,11 +104,17 @@ func (v *visit) decide() rules.Outcome {
 	defer g.mu.Unlock()
 	p := v.policy.rulesOf(g)
 	e := &v.seen
-	from, touched, quiet, due := g.timer.Look()
-	if !quiet { // an answer of the user, or of the peer, was for the silence before
+	saw := g.timer.Look()
+	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
 	}
-	e.Touched, e.Slack, e.Quiet, e.Due = rules.Time(touched), touched-from, quiet, due
+	if e.DueAt == 0 { // later this visit may have changed it
+		e.DueAt = rules.Time(saw.DueAt)
+		if limit := rules.Time(g.limit()); limit > 0 {
+			e.DueAt = min(e.DueAt, limit)
+		}
+	}
+	e.Touched, e.Slack, e.Quiet, e.Due = rules.Time(saw.Touched), saw.Touched-saw.From, saw.Quiet, saw.IsDue
 	e.Life = g.life()
 	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
 	if m := g.more.Load(); m != nil {

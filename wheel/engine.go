@@ -191,15 +191,11 @@ func (w *WheelOf[V]) Stop() {
 	})
 }
 
-// touchedBy returns the earliest and the latest possible instant of the last touch of a timer
-// with the given word, and whether nobody has touched it since it was rearmed or looked at.
-// w.mu must be held.
-func (w *WheelOf[V]) touchedBy(at word) (first, last time.Duration, quiet bool) {
-	if !isRunning(at) { // it has ended while the caller waited for the lock
-		return 0, 0, false
-	}
-	tick := touchedTick(at)
-	return w.clock.span(tick), w.lastOf(tick), at&(rearmed|seen) != 0
+// touchedBy returns the latest possible instant of the last touch of a running timer with the given
+// word, and whether nobody has touched it since it was rearmed or looked at. w.mu must be
+// held.
+func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
+	return w.lastOf(touchedTick(at)), at&(rearmed|seen) != 0
 }
 
 // dropDue takes a due timer out of the backlog or the undecided. w.mu must be held.

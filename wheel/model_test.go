@@ -202,13 +202,15 @@ func (r *rig) touchAt(id int, ago time.Duration) {
 // look compares the answers of a look.
 func (r *rig) look(id int) {
 	m := r.model.timers[id]
-	from, at, quiet, isDue := r.timers[id].Look()
-	require.LessOrEqual(r.t, from, m.at)
-	require.GreaterOrEqual(r.t, at, m.at)
-	require.Equal(r.t, m.quiet, quiet)
-	require.Equal(r.t, m.state == due, isDue)
+	saw := r.timers[id].Look()
+	require.Equal(r.t, time.Duration(m.touched)*r.model.tick, saw.From)
+	require.LessOrEqual(r.t, saw.From, m.at)
+	require.GreaterOrEqual(r.t, saw.Touched, m.at)
+	require.Equal(r.t, time.Duration(m.due)*r.model.tick, saw.DueAt)
+	require.Equal(r.t, m.quiet, saw.Quiet)
+	require.Equal(r.t, m.state == due, saw.IsDue)
 	again, _ := r.timers[id].Touched()
-	require.Equal(r.t, again, at)
+	require.Equal(r.t, again, saw.Touched)
 	m.quiet = true
 }
 

@@ -75,7 +75,7 @@ func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
 		if old&stateMask != pending || w.closed {
 			return false
 		}
-		if _, at, _ := w.touchedBy(old); at > since {
+		if at, _ := w.touchedBy(old); at > since {
 			return false
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
@@ -106,24 +106,35 @@ func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	if !isRunning(word) {
 		return w.lastOf(touchedTick(word)), false
 	}
-	_, at, quiet = w.touchedBy(word)
-	return at, quiet
+	return w.touchedBy(word)
 }
 
-// Look is Touched and IsDue in one step, for a decision about the timer. The last touch was
-// not before from, nor after touched. From now on, quiet is about the time since this look.
-func (t *TimerOf[V]) Look() (from, touched time.Duration, quiet, isDue bool) {
+// Sight is what [TimerOf.Look] sees of a timer. All instants are those of [WheelOf.Time].
+type Sight struct {
+	From, Touched time.Duration // the last touch was not before From, nor after Touched
+	DueAt         time.Duration // the deadline, but for the time by which the hand may be late
+	Quiet         bool          // nobody has touched the timer since Move, Rearm or Look
+	IsDue         bool          // it was handed over and is not decided yet
+}
+
+// Look is Touched and IsDue in one step, for a decision about the timer. From now on, Quiet
+// is about the time since this look. Of an ended timer it sees nothing.
+func (t *TimerOf[V]) Look() Sight {
 	if !isRunning(t.word.Load()) {
-		return 0, 0, false, false
+		return Sight{}
 	}
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
 		old := t.word.Load()
+		if !isRunning(old) { // it has ended while this call waited for the lock
+			return Sight{}
+		}
 		if t.word.CompareAndSwap(old, old|seen) {
-			from, touched, quiet = w.touchedBy(old)
-			return from, touched, quiet, old&stateMask == due
+			s := Sight{From: w.clock.span(touchedTick(old)), DueAt: w.clock.span(t.dueTick(old)), IsDue: old&stateMask == due}
+			s.Touched, s.Quiet = w.touchedBy(old)
+			return s
 		}
 	}
 }

@@ -182,3 +182,32 @@ func TestRates(t *testing.T) {
 		require.Empty(t, w.endOf(c))
 	}
 }
+
+// The loop is busy for longer than ReadIdle. The peer has waited for its answer, and has the whole
+// time for what it says next.
+func TestReadIdleOfABusyLoopKillsNobody(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, keepalive.Config{Timeout: eternal, Tick: 10 * ms, ReadIdle: timeout})
+	release, busy := make(chan bool), make(chan bool)
+	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Peek(-1); string(buf) == "block" {
+			close(busy)
+			<-release
+		}
+		return echo(c)
+	}}, k, gnet.WithNumEventLoop(1))
+	c, blocker := e.dial(t), e.dial(t)
+	say(t, c, "hello")
+	_, err := blocker.Write([]byte("block"))
+	require.NoError(t, err)
+	<-busy
+	_, err = c.Write([]byte("a request"))
+	require.NoError(t, err)
+	for begin := time.Now(); time.Since(begin) < 2*timeout+stalled(k); { // as the Keeper counts time
+		time.Sleep(beat)
+	}
+	close(release)
+	last := time.Now()
+	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
+	require.Positive(t, k.Stats().Closed[keepalive.ReasonReadIdle])
+}

@@ -93,7 +93,7 @@ func (w *world) dueUntil(s *shell, m *model, until rules.Time) {
 	for t := s.now.Add(tick); t < until; t = t.Add(tick) {
 		trial := *m
 		trial.now = t
-		for _, done := range trial.visit(w, s.policy, s.mood) {
+		for _, done := range trial.visit(w, s.policy, s.mood, t) {
 			if done.do != nearMiss && until > w.latest(s, m, t) {
 				w.wrong = fmt.Sprintf("nobody looks until %v, and at %v %v has to be done\n%s", until.Sub(born), t.Sub(born), done, detail(s, m))
 			}
@@ -118,7 +118,7 @@ func (w *world) visit(s *shell, m *model) {
 	if s.closed != 0 {
 		return
 	}
-	want := m.visit(w, s.policy, s.mood)
+	want := m.visit(w, s.policy, s.mood, s.dueAt())
 	got := s.run(w)
 	inOrder(want)
 	inOrder(got)

@@ -14,7 +14,7 @@ import (
 const forever = time.Duration(math.MaxInt64)
 
 // A row is a decision at an instant. Without more, nobody has touched the connection since
-// the start, and it is due.
+// the start, and it is due just now.
 type row struct {
 	now  rules.Time
 	with func(e *rules.Evidence) // what is different
@@ -29,7 +29,7 @@ func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State
 		p.Timeout = 16 * tick
 	}
 	for i, r := range rows {
-		e := rules.Evidence{Quiet: true, Due: true}
+		e := rules.Evidence{Quiet: true, Due: true, DueAt: r.now}
 		if r.with != nil {
 			r.with(&e)
 		}
@@ -72,6 +72,8 @@ func life(l rules.Life) func(e *rules.Evidence) { return func(e *rules.Evidence)
 func touchedAt(at rules.Time) func(e *rules.Evidence) {
 	return func(e *rules.Evidence) { e.Touched, e.Quiet, e.Due = at, false, false }
 }
+
+func dueAt(at rules.Time) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.DueAt = at } }
 
 func sent(e *rules.Evidence)    { e.Probed = rules.Sent }
 func failed(e *rules.Evidence)  { e.Probed = rules.Failed }

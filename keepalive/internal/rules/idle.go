@@ -92,12 +92,33 @@ func (d *decision) idle() (why Reason, next Time) {
 			next = min(next, end)
 			continue
 		}
-		next = min(next, again)
-		if why == 0 && since >= d.s.Idles.Spent[i] {
-			why = reason
+		if why != 0 || since < d.s.Idles.Spent[i] {
+			next = min(next, again)
+			continue
 		}
+		if reason == ReadIdle && d.slowToRead() {
+			d.out.Spared, d.out.Slow, d.s.Released = true, d.socket.Unread > 0, d.now
+			_, end = d.idleFor(reason)
+			next = min(next, end)
+			continue
+		}
+		next, why = min(next, again), reason
 	}
 	return why, next
+}
+
+// slowToRead reports whether this program is slow to read, or was until now. Then the peer's silence
+// is no fault of the peer. A hanging program must not keep its dead connections for ever.
+func (d *decision) slowToRead() bool {
+	k := d.socket
+	if k.Unread == 0 {
+		return d.late() && k.Arrived > 0 && k.Received > d.s.Released
+	}
+	end := k.Received
+	for range 1 + maxRounds {
+		end = end.Add(d.p.ReadIdle)
+	}
+	return d.now < end
 }
 
 // idleFor returns since when nothing was read, or written, and the end of the limit.

@@ -20,6 +20,11 @@ func TestReadAndWriteIdle(t *testing.T) {
 	probes := asks
 	probes.ProbeAfter, probes.ProbeTimeout, probes.ProbeCount = 500*tick, 4*tick, 1
 	quiet := wait(at(1000))
+	spared := quiet
+	spared.Spared = true
+	reads := rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick}
+	unread := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Unread: 5})
+	read := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Taken: 5})
 	ask := func(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
 	for _, c := range []struct {
 		name   string
@@ -44,6 +49,22 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(6), with: moved(0, 0), want: ends(rules.WriteIdle)},
 		}, 0},
 		{"for ever", rules.Policy{Timeout: 1000 * tick, ReadIdle: forever}, 0, []row{{now: at(7), with: moved(0, 0), want: quiet}}, rules.Never},
+		{"unread bytes, and a program that hangs", reads, 0, []row{
+			{now: at(7), with: unread, want: slowUntil(at(1000))},
+			{now: at(13), with: unread, want: slowUntil(at(1000))},
+			{now: at(19), with: unread, want: slowUntil(at(1000))},
+			{now: at(25), with: unread, want: ends(rules.ReadIdle)},
+		}, 0},
+		{"unread bytes, and then they are read", reads, 0, []row{
+			{now: at(7), with: unread, want: slowUntil(at(1000))},
+			{now: at(13), with: read, want: ends(rules.ReadIdle)},
+		}, 0},
+		{"late, and all was read", reads, 0, []row{
+			{now: at(13), with: and(read, dueAt(at(7))), want: spared},
+			{now: at(19) - 1, with: and(read, dueAt(at(7))), want: quiet},
+			{now: at(25), with: and(read, dueAt(at(19))), want: ends(rules.ReadIdle)}, // nothing came since
+		}, 0},
+		{"five ticks late are not busy", reads, 0, []row{{now: at(12), with: and(read, dueAt(at(7))), want: ends(rules.ReadIdle)}}, 0},
 		{"both in a dry run", dry, 0, []row{
 			{now: at(7), with: moved(0, 0), want: counted(counted(quiet, rules.ReadIdle), rules.WriteIdle)},
 			{now: at(13), with: moved(0, 0), want: quiet},

@@ -139,15 +139,15 @@ func age(p *rules.Policy) time.Duration {
 	return p.MaxAge - time.Duration(float64(p.MaxAge)*p.MaxDraw*draw)
 }
 
-// visit does whatever is due now.
-func (m *model) visit(w *world, policy int, mood mood) (done []move) {
+// visit does whatever is due now. It was due at an instant: the program may be late.
+func (m *model) visit(w *world, policy int, mood mood, dueAt rules.Time) (done []move) {
 	p := &w.policies[policy]
 	if !m.looks {
 		m.looks, m.lookBy = true, 0
 		m.update(p)
 	}
 	m.talked, m.probeLost = false, false
-	v := modelVisit{model: m, w: w, p: p, mood: mood}
+	v := modelVisit{model: m, w: w, p: p, mood: mood, late: m.now.Sub(dueAt)}
 	v.noteNearMiss()
 	for range 50 {
 		if v.once() {
@@ -164,6 +164,7 @@ type modelVisit struct {
 	w    *world
 	p    *rules.Policy
 	mood mood
+	late time.Duration
 	done []move
 }
 
@@ -262,6 +263,11 @@ func (v *modelVisit) others() (over, acted bool) {
 	for i, limit := range []time.Duration{p.ReadIdle, p.WriteIdle} {
 		why := rules.ReadIdle + rules.Reason(i)
 		if limit == 0 || !v.isIdle(i) || m.now < m.extended || m.pardoned[i] > v.last(i) {
+			continue
+		}
+		if unread := m.arrived > m.taken; i == 0 && (unread && m.now < m.received.Add(4*limit) ||
+			!unread && m.arrived > 0 && v.late > 5*tick && m.received > m.released) {
+			m.released = m.now // the program is slow to read, or was
 			continue
 		}
 		if p.Asks {
@@ -547,8 +553,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
-	late := m.now.Sub(due)
-	busy := late > 5*tick && m.arrived > 0 && m.received.Add(2*tick) > m.touched && q.stage != ignored
+	busy := v.late > 5*tick && heard >= 0 && heard.Add(2*tick) > m.touched && q.stage != ignored
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
 		return true
@@ -572,9 +577,9 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	case !manual && unread && m.taken != taken && (q.slow || kernel):
 		q.rounds = 0
 		return grace(m.now.Add(patience)) // somebody reads, slowly
-	case (unread || manual && fresh) && q.rounds < 3:
+	case m.now >= due && (unread || manual && fresh) && q.rounds < 3:
 		q.rounds++
-		return grace(m.now.Add(max(2*tick, late)))
+		return grace(m.now.Add(max(2*tick, m.now.Sub(due))))
 	}
 	return false
 }

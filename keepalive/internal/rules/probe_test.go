@@ -61,6 +61,11 @@ func TestProbes(t *testing.T) {
 			{now: at(9), with: and(mute, life(rules.Arrivals)), want: wait(at(10))},
 			{now: at(10), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(9), Signs: 1})), want: heard(at(9))},
 		}},
+		{"unread bytes leave the time for an answer as it is", probing, rules.State{}, []row{
+			{now: at(8), with: and(mute, sent, life(rules.Arrivals)), want: wait(at(9))},
+			{now: at(9), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: rules.Unknown, Received: at(0), Unread: 1})), want: wait(at(10))},
+			{now: at(12), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: rules.Unknown, Received: at(0), Unread: 1})), want: slowUntil(at(13))},
+		}},
 		{"stretched", probing, rules.State{Own: 32 * tick}, []row{
 			{now: at(16), with: and(mute, sent), want: wait(at(24))},
 			{now: at(24), with: and(mute, sent), want: wait(at(32))},

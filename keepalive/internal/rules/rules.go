@@ -33,7 +33,7 @@ type State struct {
 	Doom     Doom
 	Evicted  bool // it is to make room
 	AgeOver  bool // nothing more comes of its age
-	Released Time // when it was last held
+	Released Time // when it was last held, or this program was slow to read
 
 	Silence Silence
 	Idles   Idles
@@ -48,6 +48,7 @@ type Evidence struct {
 	Born     Time          // when the connection was opened
 	Touched  Time          // the last touch: not earlier
 	Slack    time.Duration // and at most this much later: about a tick, or more if this program was late
+	DueAt    Time          // when this visit was due
 	Quiet    bool          // nobody has touched it since the last outcome
 	Due      bool          // nobody has touched it since it became due
 	Pressure float64       // from 0 for none to 1 for full
@@ -64,7 +65,7 @@ type Evidence struct {
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Turn: e.Turn, Socket: e.Socket}
+	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt}
 	if e.Answer.For == ReadIdle || e.Answer.For == WriteIdle {
 		left.Answer, left.Probed = e.Answer, e.Probed
 	}

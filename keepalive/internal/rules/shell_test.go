@@ -94,6 +94,14 @@ func (t *timer) deadline() rules.Time {
 	return t.touched.Add(t.delay)
 }
 
+// dueAt returns when the next visit is due.
+func (s *shell) dueAt() rules.Time {
+	if s.stale || s.limit <= 0 {
+		return s.timer.deadline()
+	}
+	return min(s.timer.deadline(), s.limit)
+}
+
 // file makes the timer's entry.
 func (s *shell) file() {
 	t := &s.timer
@@ -139,6 +147,9 @@ func (s *shell) run(w *world) (done []move) {
 			e = e.Lasting()
 		}
 		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
+		if e.DueAt == 0 {
+			e.DueAt = s.dueAt()
+		}
 		e.Touched, e.Quiet, e.Due = t.touched, quiet, t.due
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1

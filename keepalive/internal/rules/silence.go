@@ -120,9 +120,9 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
 	// only as exact as its own ticks.
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
-	took := k.Taken != was.Taken                  // or was, before the first look in this silence
-	unseen := d.e.Life == Arrivals                // nobody touches for what is read
-	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
+	took := k.Taken != was.Taken               // or was, before the first look in this silence
+	unseen := d.e.Life == Arrivals             // nobody touches for what is read
+	late := d.readLate() && q.Stage != Ignored // an ignored silence ends only with a sign of life
 	switch {
 	case k.Heard != Unknown && alive && !touches:
 		return d.hear(k.Heard), true
@@ -134,7 +134,7 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all
 	case k.Unread > 0 && !touches && took && (q.Slow || unseen || k.Moves):
 		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
-	case q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
+	case d.now >= due && q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
 		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.blur(), d.now.Sub(due)))), true
 	}
 	return Outcome{}, false
@@ -146,11 +146,14 @@ func (d *decision) note() {
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision
-// is late, and bytes have arrived since the last touch, as far as can be told. Received may be the
-// beginning of a connection without any bytes, and then Heard is Unknown.
-func (d *decision) readLate(due Time) bool {
-	busy := max(5*d.p.blur(), 50*time.Millisecond)
-	return d.now.Sub(due) > busy && d.socket.Heard != Unknown && d.socket.Received.Add(2*d.p.blur()+d.e.Slack) > d.e.Touched
+// is late, and bytes have arrived since the last touch, as far as can be told.
+func (d *decision) readLate() bool {
+	return d.late() && d.socket.Heard != Unknown && d.socket.Heard.Add(2*d.p.blur()+d.e.Slack) > d.e.Touched
+}
+
+// late reports whether this decision is so late that the program seems to be busy.
+func (d *decision) late() bool {
+	return d.now.Sub(d.e.DueAt) > max(5*d.p.blur(), 50*time.Millisecond)
 }
 
 // hear counts a sign of life at an instant as a touch.

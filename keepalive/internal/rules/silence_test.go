@@ -81,13 +81,16 @@ func TestSilence(t *testing.T) {
 			{now: at(48), with: asked(rules.Socket{Heard: rules.Unknown, Unread: 5, Taken: 9, Moves: true}), want: slowUntil(at(50))},
 		}},
 		{name: "late, and all was read", rows: []row{
-			{now: at(22), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: heard(at(22))},
+			{now: at(22), with: and(life(rules.Arrivals), dueAt(at(16)), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: heard(at(22))},
 		}},
 		{name: "five ticks late are not busy", rows: []row{
-			{now: at(21), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: closes(rules.Idle)},
+			{now: at(21), with: and(life(rules.Arrivals), dueAt(at(16)), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: closes(rules.Idle)},
+		}},
+		{name: "a shorter timeout since just now is not late", rows: []row{
+			{now: at(22), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: closes(rules.Idle)},
 		}},
 		{name: "late, but nothing came", rows: []row{
-			{now: at(100), with: and(life(rules.Arrivals), mute, func(e *rules.Evidence) { e.Touched = at(5) }), want: closes(rules.Idle)},
+			{now: at(100), with: and(life(rules.Arrivals), mute, dueAt(at(21)), func(e *rules.Evidence) { e.Touched = at(5) }), want: closes(rules.Idle)},
 		}},
 		{
 			name: "a look for a window takes no sign away", policy: rules.Policy{MinBytes: 1, Strikes: 9, Asks: true},
@@ -115,7 +118,7 @@ func TestSilence(t *testing.T) {
 		}},
 		{name: "dry run, and looked at so late that somebody may have been heard", policy: rules.Policy{DryRun: true}, rows: []row{
 			{now: at(16), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: counted(wait(at(32)), rules.Idle)},
-			{now: at(500), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: wait(at(516))},
+			{now: at(500), with: and(life(rules.Arrivals), dueAt(at(32)), asked(rules.Socket{Heard: 0, Signs: 1})), want: wait(at(516))},
 			{now: at(516), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(510), Signs: 2})), want: heard(at(510))},
 		}},
 		{name: "a turn", policy: rules.Policy{Paced: true}, rows: []row{
@@ -135,7 +138,7 @@ func TestSilence(t *testing.T) {
 		}},
 		{name: "the kernel's activity at its turn", policy: rules.Policy{Paced: true}, rows: []row{
 			{now: at(16), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
-			{now: at(500), with: and(hasTurn, life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: closes(rules.Idle)},
+			{now: at(500), with: and(hasTurn, life(rules.Arrivals), dueAt(at(16).Add(time.Hour)), asked(rules.Socket{Heard: 0, Signs: 1})), want: closes(rules.Idle)},
 		}},
 		{name: "bytes that wait at its turn", policy: rules.Policy{Paced: true}, rows: []row{
 			{now: at(16), with: and(life(rules.Touches), mute), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},

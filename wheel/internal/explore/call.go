@@ -105,11 +105,12 @@ type answer struct {
 	timer int           // taken up, or the value
 	from  time.Duration // the last touch was not before
 	at    time.Duration // nor after
-	seen  [2]int8       // how often All has each timer
+	dueAt time.Duration
+	seen  [2]int8 // how often All has each timer
 }
 
 func (a answer) String() string {
-	return fmt.Sprintf("%v (timer %c, is due: %v, touched: %v to %v, seen: %v)", a.ok, 'A'+a.timer, a.isDue, a.from, a.at, a.seen)
+	return fmt.Sprintf("%v (timer %c, is due: %v, at %v, touched: %v to %v, seen: %v)", a.ok, 'A'+a.timer, a.isDue, a.dueAt, a.from, a.at, a.seen)
 }
 
 // world is a wheel, its clock, and the calls so far.
@@ -223,7 +224,7 @@ func (w *world) call(s step, n int) (a answer) {
 	case handOverIdle:
 		a.ok = t.HandOverIdle(d)
 	case look:
-		a.from, a.at, a.ok, a.isDue = t.Look()
+		a.from, a.at, a.dueAt, a.ok, a.isDue = t.Look()
 	case touched:
 		a.at, a.ok = t.Touched()
 	case value:

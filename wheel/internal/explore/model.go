@@ -272,7 +272,7 @@ func (m *model) look(c *call) bool {
 	quiet := t.rearmed || t.seen
 	if c.op == look {
 		t.seen = true
-		if a.isDue != (t.state == Due) || a.from != time.Duration(t.touched)*tick {
+		if a.isDue != (t.state == Due) || a.from != time.Duration(t.touched)*tick || a.dueAt != time.Duration(t.due())*tick {
 			return false
 		}
 	}

@@ -135,7 +135,7 @@ var mutants = []mutant{
 		if old&stateMask != pending || w.closed {
 			return false
 		}
-		if _, at, _ := w.touchedBy(old); at > since {
+		if at, _ := w.touchedBy(old); at > since {
 			return false
 		}
 `, `	w := t.wheel
@@ -155,10 +155,16 @@ var mutants = []mutant{
 		"rearm.go", "		if t.word.CompareAndSwap(old, old|seen) {\n", "		if t.word.Store(old | seen); true {\n",
 	}}},
 	{"an ended timer has been touched", []patch{{
-		"engine.go", `	if !isRunning(at) { // it has ended while the caller waited for the lock
-		return 0, 0, false
-	}
+		"rearm.go", `		if !isRunning(old) { // it has ended while this call waited for the lock
+			return Sight{}
+		}
 `, "",
+	}}},
+	{"the earliest touch is that of the next tick", []patch{{
+		"rearm.go", "From: w.clock.span(touchedTick(old)),", "From: w.clock.span(touchedTick(old) + 1),",
+	}}},
+	{"a rearmed timer is due by its touch", []patch{{
+		"rearm.go", "DueAt: w.clock.span(t.dueTick(old)),", "DueAt: w.clock.span(t.dueTick(old &^ rearmed)),",
 	}}},
 	{"the visit does not look again after a lost race", []patch{{
 		"hand.go", "			p.backlog.add(t)\n			return\n		}\n", "			p.backlog.add(t)\n			return\n		}\n		return\n",

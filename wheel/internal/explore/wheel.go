@@ -32,7 +32,7 @@ type Timer interface {
 	TouchAt(at time.Duration) bool
 	HandOver() bool
 	HandOverIdle(since time.Duration) bool
-	Look() (from, touched time.Duration, quiet, isDue bool)
+	Look() (from, at, dueAt time.Duration, quiet, isDue bool)
 	Touched() (at time.Duration, quiet bool)
 	Value() (int, bool)
 }

@@ -88,6 +88,11 @@ func (t timer) Value() (int, bool) {
 	return v.value, ok
 }
 
+func (t timer) Look() (from, at, dueAt time.Duration, quiet, isDue bool) {
+	saw := t.TimerOf.Look()
+	return saw.From, saw.Touched, saw.DueAt, saw.Quiet, saw.IsDue
+}
+
 func (s *subject) Timer(i int) explore.Timer { return timer{&s.timer[i]} }
 
 func (s *subject) Start(i int, d time.Duration) bool {
