@@ -24,22 +24,35 @@ func TestUpdate(t *testing.T) {
 		} {
 			t.Run(name+"/"+activity.String(), func(t *testing.T) {
 				t.Parallel()
-				w := observe(t, keepalive.Config{Timeout: change.from, Tick: 10 * ms, Activity: activity}, &app{})
-				c := w.dial(t)
-				say(t, c, "hello")
-				cfg := w.k.Config()
-				cfg.Timeout = change.to
-				require.NoError(t, w.k.Update(cfg))
-				last := keepSaying(t, c, min(change.from, 2*timeout)+beat)
-				lived := requireClosed(t, c).Sub(last)
-				require.GreaterOrEqual(t, lived, change.to)
-				if change.to < change.from {
-					require.Less(t, lived, change.from+stalled(w.k))
+				for quick := false; !quick; {
+					quick = testUpdate(t, activity, change.from, change.to)
 				}
-				w.requireEnd(t, c, keepalive.ReasonIdle)
 			})
 		}
 	}
+}
+
+// testUpdate reports whether this machine was quick enough for the test: a late beat finds its
+// connection closed.
+func testUpdate(t *testing.T, activity keepalive.Activity, from, to time.Duration) bool {
+	w := observe(t, keepalive.Config{Timeout: from, Tick: 10 * ms, Activity: activity}, &app{})
+	c := w.dial(t)
+	say(t, c, "hello")
+	cfg := w.k.Config()
+	cfg.Timeout = to
+	require.NoError(t, w.k.Update(cfg))
+	last, silent, err := saidFor(c, min(from, 2*timeout)+beat)
+	if silent > min(from, to)*3/4 {
+		return false
+	}
+	require.NoError(t, err, "after a silence of %v", silent)
+	lived := requireClosed(t, c).Sub(last)
+	require.GreaterOrEqual(t, lived, to)
+	if to < from {
+		require.Less(t, lived, from+stalled(w.k))
+	}
+	w.requireEnd(t, c, keepalive.ReasonIdle)
+	return true
 }
 
 // Update sets an age, off before.

@@ -127,16 +127,21 @@ func (w *witness) requireNothingLeft(t testing.TB) {
 // began to say the last one.
 func keepSaying(t testing.TB, c net.Conn, d time.Duration) (last time.Time) {
 	t.Helper()
-	begin := time.Now()
-	for last = begin; time.Since(begin) < d; {
-		time.Sleep(beat)
-		pause := time.Since(last)
-		last = time.Now()
-		if err := saying(c, "beat"); err != nil {
-			t.Fatalf("%v after a pause of %v; the answer took %v", err, pause, time.Since(last))
-		}
-	}
+	last, silent, err := saidFor(c, d)
+	require.NoError(t, err, "after a silence of %v", silent)
 	return last
+}
+
+// saidFor is keepSaying for those who may be late. It returns its own longest silence, too.
+func saidFor(c net.Conn, d time.Duration) (last time.Time, silent time.Duration, err error) {
+	begin := time.Now()
+	for last = begin; err == nil && time.Since(begin) < d; {
+		time.Sleep(beat)
+		silent = max(silent, time.Since(last))
+		last = time.Now()
+		err = saying(c, "beat")
+	}
+	return last, silent, err
 }
 
 // where returns the server's side of connections, in the order of their opening.
