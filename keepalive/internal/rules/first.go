@@ -1,5 +1,15 @@
 package rules
 
+import "time"
+
+// FirstLook returns how long after its opening a connection is decided about first, with First.
+func (p *Policy) FirstLook(life Life, s State, draw float64) time.Duration {
+	if life == Arrivals { // nobody touches for the first message, and the timeout begins with it
+		return min(p.First, p.Hop(s, draw))
+	}
+	return p.First
+}
+
 // Open returns the state of a new connection.
 func Open(p *Policy, e Evidence, now Time) State {
 	s := Adapt(p, State{}, e, now)

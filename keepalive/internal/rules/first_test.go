@@ -44,6 +44,20 @@ func TestFirstMessage(t *testing.T) {
 			trace(t, p, s, c.rows...)
 		})
 	}
+	kernel := life(rules.Arrivals)
+	short := rules.Policy{Tick: tick, Timeout: 4 * tick, First: 10 * tick}
+	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, rules.State{}, 0))
+	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, rules.State{}, 0))
+	require.Equal(t, 5*tick, p.FirstLook(rules.Arrivals, rules.State{}, 0))
+	trace(t, short, rules.Open(&short, rules.Evidence{}, 0), // nobody touches for the first message, and the timeout begins with it
+		row{now: at(4), with: kernel, want: look},
+		row{now: at(4), with: and(kernel, mute), want: wait(at(8))},
+		row{now: at(8), with: and(kernel, asked(rules.Socket{Heard: at(5), Signs: 1})), want: heard(at(5))},
+		row{now: at(9), with: and(kernel, asked(rules.Socket{Heard: at(5), Signs: 1}), func(e *rules.Evidence) { e.Touched = at(5) }), want: closes(rules.Idle)})
+	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
+		row{now: at(8), with: and(kernel, mute), want: wait(at(10))},
+		row{now: at(10), with: and(kernel, mute), want: closes(rules.FirstMessage)})
+
 	p.First = forever
 	s := rules.Open(&p, rules.Evidence{Born: 7}, 7)
 	trace(t, p, s, row{now: rules.Never - 1, want: wait(rules.Never)})

@@ -442,7 +442,7 @@ func (v *modelVisit) silent() (over bool) {
 		}
 	}
 	due, why := v.due()
-	answer := v.w.life == rules.Arrivals && q.stage == probed
+	answer := v.w.life == rules.Arrivals && (q.stage == probed || q.stage == listening && !m.spoke)
 	if m.now < due && !answer || m.holds > 0 {
 		return true
 	}

@@ -47,7 +47,8 @@ const maxRounds = 3
 func (d *decision) silence() Outcome {
 	d.countEdges()
 	due, why := d.deadline()
-	asks := d.e.Life == Arrivals && d.s.Silence.Stage == Probing // nobody touches for an answer
+	stage := d.s.Silence.Stage
+	asks := d.e.Life == Arrivals && (stage == Probing || stage == Opened) // nobody touches for what comes
 	switch {
 	case !d.e.Due, d.now < due && !asks:
 		return d.wait(due)
@@ -240,6 +241,10 @@ func (d *decision) wait(until Time) Outcome {
 	switch d.s.Silence.Stage {
 	case Listening:
 		if d.p.Pressed > 0 { // pressure may rise
+			until = min(until, d.now.Add(d.p.Hop(d.s, d.e.Draw)))
+		}
+	case Opened:
+		if d.e.Life == Arrivals { // its timeout begins with the first message
 			until = min(until, d.now.Add(d.p.Hop(d.s, d.e.Draw)))
 		}
 	case Probing:
