@@ -201,21 +201,24 @@ func TestReadIdleOfABusyLoopKillsNobody(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{Timeout: eternal, Tick: 10 * ms, ReadIdle: timeout})
 	release, busy := make(chan bool), make(chan bool)
-	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Peek(-1); string(buf) == "block" {
 			close(busy)
 			<-release
 		}
 		return echo(c)
-	}}, k, gnet.WithNumEventLoop(1))
+	}}
+	conns := where(a)
+	e := start(t, a, k, gnet.WithNumEventLoop(1))
 	c, blocker := e.dial(t), e.dial(t)
 	say(t, c, "hello")
+	guard := keepalive.Of(<-conns)
 	_, err := blocker.Write([]byte("block"))
 	require.NoError(t, err)
 	<-busy
 	_, err = c.Write([]byte("a request"))
 	require.NoError(t, err)
-	for begin := time.Now(); time.Since(begin) < 2*timeout+stalled(k); { // as the Keeper counts time
+	for idle(guard) < 2*timeout {
 		time.Sleep(beat)
 	}
 	close(release)

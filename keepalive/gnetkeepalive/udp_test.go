@@ -130,7 +130,7 @@ func (cookies) OnStranger(c gnet.Conn) bool {
 
 func TestStrangersOfUDP(t *testing.T) {
 	t.Parallel()
-	k := newKeeper(t, keepalive.Config{})
+	k := newKeeper(t, keepalive.Config{Timeout: eternal})
 	a := &app{onTraffic: echo}
 	e := runUDP(t, a, WrapUDP[int](cookies{a}, k))
 	c := e.dial(t)

@@ -157,3 +157,9 @@ func where(a *app) <-chan gnet.Conn {
 	}
 	return conns
 }
+
+// idle returns how long a connection has been silent, as its Keeper counts time.
+func idle(g *keepalive.Guard) time.Duration {
+	info, _ := g.Info()
+	return info.Idle
+}
