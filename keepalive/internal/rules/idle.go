@@ -107,12 +107,12 @@ func (d *decision) idle() (why Reason, next Time) {
 	return why, next
 }
 
-// slowToRead reports whether this program is slow to read, or was until now. Then the peer's silence
+// slowToRead reports whether this program is slow to read, or was until now. Then the silence
 // is no fault of the peer. A hanging program must not keep its dead connections for ever.
 func (d *decision) slowToRead() bool {
 	k := d.socket
-	if k.Unread == 0 {
-		return d.late() && k.Arrived > 0 && k.Received > d.s.Released
+	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
+		return d.late() && d.e.Touched > d.e.DueAt && k.Received > d.s.Released
 	}
 	end := k.Received
 	for range 1 + maxRounds {

@@ -20,8 +20,6 @@ func TestReadAndWriteIdle(t *testing.T) {
 	probes := asks
 	probes.ProbeAfter, probes.ProbeTimeout, probes.ProbeCount = 500*tick, 4*tick, 1
 	quiet := wait(at(1000))
-	spared := quiet
-	spared.Spared = true
 	reads := rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick}
 	unread := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Unread: 5})
 	read := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Taken: 5})
@@ -59,12 +57,17 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(7), with: unread, want: slowUntil(at(1000))},
 			{now: at(13), with: read, want: ends(rules.ReadIdle)},
 		}, 0},
-		{"late, and all was read", reads, 0, []row{
-			{now: at(13), with: and(read, dueAt(at(7))), want: spared},
-			{now: at(19) - 1, with: and(read, dueAt(at(7))), want: quiet},
-			{now: at(25), with: and(read, dueAt(at(19))), want: ends(rules.ReadIdle)}, // nothing came since
+		{"late, and all was read just before", reads, 0, []row{
+			{now: at(13), with: and(read, dueAt(at(7)), touchedAt(at(13))), want: rules.Outcome{Do: rules.Wait, Until: at(1013), Spared: true}},
+			{now: at(19) - 1, with: and(read, touchedAt(at(13))), want: wait(at(1013))},
+			{now: at(25), with: and(read, dueAt(at(19)), touchedAt(at(25))), want: ends(rules.ReadIdle)}, // nothing came since
 		}, 0},
-		{"five ticks late are not busy", reads, 0, []row{{now: at(12), with: and(read, dueAt(at(7))), want: ends(rules.ReadIdle)}}, 0},
+		{"late, and all was read in time", reads, 0, []row{
+			{now: at(13), with: and(read, dueAt(at(7)), touchedAt(at(7))), want: ends(rules.ReadIdle)},
+		}, 0},
+		{"five ticks late are not busy", reads, 0, []row{
+			{now: at(12), with: and(read, dueAt(at(7)), touchedAt(at(12))), want: ends(rules.ReadIdle)},
+		}, 0},
 		{"both in a dry run", dry, 0, []row{
 			{now: at(7), with: moved(0, 0), want: counted(counted(quiet, rules.ReadIdle), rules.WriteIdle)},
 			{now: at(13), with: moved(0, 0), want: quiet},

@@ -147,7 +147,7 @@ func (m *model) visit(w *world, policy int, mood mood, dueAt rules.Time) (done [
 		m.update(p)
 	}
 	m.talked, m.probeLost = false, false
-	v := modelVisit{model: m, w: w, p: p, mood: mood, late: m.now.Sub(dueAt)}
+	v := modelVisit{model: m, w: w, p: p, mood: mood, dueAt: dueAt, late: m.now.Sub(dueAt)}
 	v.noteNearMiss()
 	for range 50 {
 		if v.once() {
@@ -164,8 +164,10 @@ type modelVisit struct {
 	w    *world
 	p    *rules.Policy
 	mood mood
-	late time.Duration
-	done []move
+
+	dueAt rules.Time
+	late  time.Duration
+	done  []move
 }
 
 func (v *modelVisit) note(do rules.Action, why rules.Reason) { v.done = append(v.done, move{do, why}) }
@@ -266,7 +268,7 @@ func (v *modelVisit) others() (over, acted bool) {
 			continue
 		}
 		if unread := m.arrived > m.taken; i == 0 && (unread && m.now < m.received.Add(4*limit) ||
-			!unread && m.arrived > 0 && v.late > 5*tick && m.received > m.released) {
+			!unread && v.late > 5*tick && m.touched > v.dueAt && m.received > m.released) {
 			m.released = m.now // the program is slow to read, or was
 			continue
 		}
@@ -553,7 +555,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
-	busy := v.late > 5*tick && heard >= 0 && heard.Add(2*tick) > m.touched && q.stage != ignored
+	busy := v.late > 5*tick && m.arrived > 0 && m.received.Add(2*tick) > m.touched && q.stage != ignored
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
 		return true

@@ -47,7 +47,7 @@ type Evidence struct {
 	Draw     float64       // from 0 to 1, drawn once per connection
 	Born     Time          // when the connection was opened
 	Touched  Time          // the last touch: not earlier
-	Slack    time.Duration // and at most this much later: about a tick, or more if this program was late
+	Slack    time.Duration // and at most this much later: a tick, or more if this program was late
 	DueAt    Time          // when this visit was due
 	Quiet    bool          // nobody has touched it since the last outcome
 	Due      bool          // nobody has touched it since it became due

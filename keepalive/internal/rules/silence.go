@@ -147,9 +147,11 @@ func (d *decision) note() {
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision
-// is late, and bytes have arrived since the last touch, as far as can be told.
+// is late, and bytes have arrived since the last touch, as far as can be told. Received may be the
+// beginning of a connection without any bytes, and then Heard is Unknown.
 func (d *decision) readLate() bool {
-	return d.late() && d.socket.Heard != Unknown && d.socket.Heard.Add(2*d.p.blur()+d.e.Slack) > d.e.Touched
+	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
+	return d.late() && d.socket.Heard != Unknown && d.socket.Received.Add(2*d.p.blur()+lag) > d.e.Touched
 }
 
 // late reports whether this decision is so late that the program seems to be busy.

@@ -51,10 +51,10 @@ func TestSlowReader(t *testing.T) {
 		{"all was read a timeout ago", []row{{now: at(18), with: and(touches, socket(0, 5, at(2))), want: closes(rules.Idle)}}},
 		{"all was read", []row{{now: at(16), with: and(reads, socket(0, 5, at(10))), want: closes(rules.Idle)}}},
 		{"it came before the touch, and this program is late", []row{
-			{now: at(33), with: and(arrivals, read, dueAt(at(26)), func(e *rules.Evidence) { e.Touched = at(11) }), want: closes(rules.Idle)},
+			{now: at(33), with: and(arrivals, read, dueAt(at(26)), func(e *rules.Evidence) { e.Touched, e.Slack = at(10), tick }), want: closes(rules.Idle)},
 		}},
 		{"it may have come after the touch, since this program was late then, too", []row{
-			{now: at(33), with: and(arrivals, read, dueAt(at(26)), func(e *rules.Evidence) { e.Touched, e.Slack = at(11), 2*tick }), want: heard(at(33))},
+			{now: at(33), with: and(arrivals, read, dueAt(at(26)), func(e *rules.Evidence) { e.Touched, e.Slack = at(10), tick+1 }), want: heard(at(33))},
 		}},
 		{"no look before the deadline", []row{{now: at(10), with: arrivals, want: wait(at(16))}}},
 	} {
