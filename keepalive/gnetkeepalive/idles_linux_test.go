@@ -200,29 +200,7 @@ func TestRates(t *testing.T) {
 func TestReadIdleOfABusyLoopKillsNobody(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{Timeout: eternal, Tick: 10 * ms, ReadIdle: timeout})
-	release, busy := make(chan bool), make(chan bool)
-	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
-		if buf, _ := c.Peek(-1); string(buf) == "block" {
-			close(busy)
-			<-release
-		}
-		return echo(c)
-	}}
-	conns := where(a)
-	e := start(t, a, k, gnet.WithNumEventLoop(1))
-	c, blocker := e.dial(t), e.dial(t)
-	say(t, c, "hello")
-	guard := keepalive.Of(<-conns)
-	_, err := blocker.Write([]byte("block"))
-	require.NoError(t, err)
-	<-busy
-	_, err = c.Write([]byte("a request"))
-	require.NoError(t, err)
-	for idle(guard) < 2*timeout {
-		time.Sleep(beat)
-	}
-	close(release)
-	last := time.Now()
+	c, last := answeredLate(t, k, 2*timeout)
 	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
 	require.Positive(t, k.Stats().Closed[keepalive.ReasonReadIdle])
 }

@@ -95,29 +95,7 @@ func TestKernelTouchByHand(t *testing.T) {
 func TestKernelBusyLoopKillsNobody(t *testing.T) {
 	t.Parallel()
 	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 8})
-	release, busy := make(chan bool), make(chan bool)
-	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
-		if buf, _ := c.Peek(-1); string(buf) == "block" {
-			close(busy)
-			<-release
-		}
-		return echo(c)
-	}}
-	conns := where(a)
-	e := start(t, a, k, gnet.WithNumEventLoop(1))
-	c, blocker := e.dial(t), e.dial(t)
-	say(t, c, "hello")
-	guard := keepalive.Of(<-conns)
-	_, err := blocker.Write([]byte("block"))
-	require.NoError(t, err)
-	<-busy
-	_, err = c.Write([]byte("a request"))
-	require.NoError(t, err)
-	for idle(guard) < 7*timeout/2 {
-		time.Sleep(beat)
-	}
-	close(release)
-	last := time.Now()
+	c, last := answeredLate(t, k, 7*timeout/2)
 	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
 }
 

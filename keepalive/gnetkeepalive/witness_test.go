@@ -158,6 +158,35 @@ func where(a *app) <-chan gnet.Conn {
 	return conns
 }
 
+// answeredLate returns a connection with a request that waits while the event loop is busy. The loop goes on
+// when the connection has been silent for so long, just after last.
+func answeredLate(t *testing.T, k *keepalive.Keeper, silent time.Duration) (c net.Conn, last time.Time) {
+	release, busy := make(chan bool), make(chan bool)
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Peek(-1); string(buf) == "block" {
+			close(busy)
+			<-release
+		}
+		return echo(c)
+	}}
+	conns := where(a)
+	e := start(t, a, k, gnet.WithNumEventLoop(1))
+	c, blocker := e.dial(t), e.dial(t)
+	say(t, c, "hello")
+	guard := keepalive.Of(<-conns)
+	_, err := blocker.Write([]byte("block"))
+	require.NoError(t, err)
+	<-busy
+	_, err = c.Write([]byte("a request"))
+	require.NoError(t, err)
+	for idle(guard) < silent {
+		time.Sleep(beat)
+	}
+	last = time.Now()
+	close(release)
+	return c, last
+}
+
 // idle returns how long a connection has been silent, as its Keeper counts time.
 func idle(g *keepalive.Guard) time.Duration {
 	info, _ := g.Info()
