@@ -96,7 +96,7 @@ func (d *decision) idle() (why Reason, next Time) {
 			next = min(next, again)
 			continue
 		}
-		if reason == ReadIdle && d.slowToRead() {
+		if reason == ReadIdle && d.e.Answer.For != ReadIdle && d.slowToRead() {
 			d.out.Spared, d.out.Slow, d.s.Released = true, d.socket.Unread > 0, d.now
 			_, end = d.idleFor(reason)
 			next = min(next, end)
@@ -112,7 +112,7 @@ func (d *decision) idle() (why Reason, next Time) {
 func (d *decision) slowToRead() bool {
 	k := d.socket
 	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
-		return d.late() && d.e.Touched > d.e.DueAt && k.Received > d.s.Released
+		return d.late() && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
 	}
 	end := k.Received
 	for range 1 + maxRounds {

@@ -268,7 +268,7 @@ func (v *modelVisit) others() (over, acted bool) {
 			continue
 		}
 		if unread := m.arrived > m.taken; i == 0 && (unread && m.now < m.received.Add(4*limit) ||
-			!unread && v.late > 5*tick && m.touched > v.dueAt && m.received > m.released) {
+			!unread && m.arrived > 0 && v.late > 5*tick && m.touched > v.dueAt && m.received > m.released) {
 			m.released = m.now // the program is slow to read, or was
 			continue
 		}
