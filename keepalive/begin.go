@@ -71,7 +71,7 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	if p.FirstMessage > 0 {
-		g.timer.Move(p.rules.FirstLook(g.life(), rules.State{}, p.draw(g)))
+		g.timer.Move(p.rules.FirstLook(g.life(), hop))
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // much is more than the sockets of smallSockets take: the rest is in gnet's buffer.
 const much = 4 << 20
 
-// smallSockets is for a peer that reads little.
+// smallSockets has the server send little at a time.
 var smallSockets = gnet.WithSocketSendBuffer(64 << 10)
 
 // If the peer is slow to read, the bytes in gnet's buffer leave before the farewell. They leave

@@ -155,7 +155,7 @@ func (e *engine) dial(t testing.TB) net.Conn {
 	return c
 }
 
-// dialSmall connects with a small buffer for what is not read. See smallSockets.
+// dialSmall connects with a small buffer for unread bytes. See smallSockets.
 func (e *engine) dialSmall(t testing.TB) net.Conn {
 	c := e.dial(t)
 	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(64<<10))
@@ -172,7 +172,7 @@ func newKeeper(t testing.TB, cfg keepalive.Config) *keepalive.Keeper {
 	return k
 }
 
-// say is saying for those whose connection must live.
+// say is saying over a connection that must live.
 func say(t testing.TB, c net.Conn, word string) {
 	require.NoError(t, saying(c, word))
 }

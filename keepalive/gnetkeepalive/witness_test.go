@@ -132,7 +132,7 @@ func keepSaying(t testing.TB, c net.Conn, d time.Duration) (last time.Time) {
 	return last
 }
 
-// saidFor is keepSaying for those who may be late. It returns its own longest silence, too.
+// saidFor is keepSaying without its requirement. It returns its own longest silence, too.
 func saidFor(c net.Conn, d time.Duration) (last time.Time, silent time.Duration, err error) {
 	begin := time.Now()
 	for last = begin; err == nil && time.Since(begin) < d; {
@@ -158,8 +158,8 @@ func where(a *app) <-chan gnet.Conn {
 	return conns
 }
 
-// answeredLate returns a connection with a request that waits while the event loop is busy. The loop goes on
-// when the connection has been silent for so long, just after last.
+// answeredLate returns a connection whose request waits for a busy event loop. The loop goes on just after last,
+// when the connection has been silent for so long.
 func answeredLate(t *testing.T, k *keepalive.Keeper, silent time.Duration) (c net.Conn, last time.Time) {
 	release, busy := make(chan bool), make(chan bool)
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
@@ -179,16 +179,11 @@ func answeredLate(t *testing.T, k *keepalive.Keeper, silent time.Duration) (c ne
 	<-busy
 	_, err = c.Write([]byte("a request"))
 	require.NoError(t, err)
-	for idle(guard) < silent {
-		time.Sleep(beat)
-	}
+	require.Eventually(t, func() bool {
+		info, _ := guard.Info()
+		return info.Idle >= silent // as the Keeper counts time
+	}, eternal, ms)
 	last = time.Now()
 	close(release)
 	return c, last
-}
-
-// idle returns how long a connection has been silent, as its Keeper counts time.
-func idle(g *keepalive.Guard) time.Duration {
-	info, _ := g.Info()
-	return info.Idle
 }

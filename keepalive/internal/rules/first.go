@@ -2,10 +2,11 @@ package rules
 
 import "time"
 
-// FirstLook returns how long after its opening a connection is decided about first, with First.
-func (p *Policy) FirstLook(life Life, s State, draw float64) time.Duration {
+// FirstLook returns how long after its opening a connection is decided about first, with First. hop
+// is its Hop.
+func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
 	if life == Arrivals { // nobody touches for the first message, and the timeout begins with it
-		return min(p.First, p.Hop(s, draw))
+		return min(p.First, hop)
 	}
 	return p.First
 }

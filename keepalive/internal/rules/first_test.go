@@ -46,9 +46,9 @@ func TestFirstMessage(t *testing.T) {
 	}
 	kernel := life(rules.Arrivals)
 	short := rules.Policy{Tick: tick, Timeout: 4 * tick, First: 10 * tick}
-	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, rules.State{}, 0))
-	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, rules.State{}, 0))
-	require.Equal(t, 5*tick, p.FirstLook(rules.Arrivals, rules.State{}, 0))
+	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, short.Hop(rules.State{}, 0)))
+	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, short.Hop(rules.State{}, 0)))
+	require.Equal(t, 5*tick, p.FirstLook(rules.Arrivals, p.Hop(rules.State{}, 0)))
 	trace(t, short, rules.Open(&short, rules.Evidence{}, 0), // nobody touches for the first message, and the timeout begins with it
 		row{now: at(4), with: kernel, want: look},
 		row{now: at(4), with: and(kernel, mute), want: wait(at(8))},

@@ -85,6 +85,9 @@ func (d *decision) idle() (why Reason, next Time) {
 	if d.s.Holds > 0 {
 		return 0, again
 	}
+	if d.slowToRead() {
+		d.out.Spared, d.out.Slow, d.s.Released = true, d.socket.Unread > 0, d.now
+	}
 	next = Never
 	for i, reason := range idleReasons {
 		since, end := d.idleFor(reason)
@@ -92,29 +95,27 @@ func (d *decision) idle() (why Reason, next Time) {
 			next = min(next, end)
 			continue
 		}
-		if why != 0 || since < d.s.Idles.Spent[i] {
-			next = min(next, again)
-			continue
+		next = min(next, again)
+		if why == 0 && since >= d.s.Idles.Spent[i] {
+			why = reason
 		}
-		if reason == ReadIdle && d.e.Answer.For != ReadIdle && d.slowToRead() {
-			d.out.Spared, d.out.Slow, d.s.Released = true, d.socket.Unread > 0, d.now
-			_, end = d.idleFor(reason)
-			next = min(next, end)
-			continue
-		}
-		next, why = min(next, again), reason
 	}
 	return why, next
 }
 
-// slowToRead reports whether this program is slow to read, or was until now. Then the silence
-// is no fault of the peer. A hanging program must not keep its dead connections for ever.
+// slowToRead reports whether ReadIdle is over since this program is slow to read, or was until now.
+// Then the silence is no fault of the peer. A hanging program must not keep its dead connections for
+// ever.
 func (d *decision) slowToRead() bool {
+	since, end := d.idleFor(ReadIdle)
+	if d.now < end || since < d.s.Idles.Spent[0] || d.e.Answer.For == ReadIdle {
+		return false
+	}
 	k := d.socket
 	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
 		return d.late() && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
 	}
-	end := k.Received
+	end = k.Received
 	for range 1 + maxRounds {
 		end = end.Add(d.p.ReadIdle)
 	}

@@ -147,7 +147,7 @@ func (m *model) visit(w *world, policy int, mood mood, dueAt rules.Time) (done [
 		m.update(p)
 	}
 	m.talked, m.probeLost = false, false
-	v := modelVisit{model: m, w: w, p: p, mood: mood, dueAt: dueAt, late: m.now.Sub(dueAt)}
+	v := modelVisit{model: m, w: w, p: p, mood: mood, dueAt: dueAt}
 	v.noteNearMiss()
 	for range 50 {
 		if v.once() {
@@ -166,9 +166,11 @@ type modelVisit struct {
 	mood mood
 
 	dueAt rules.Time
-	late  time.Duration
 	done  []move
 }
+
+// isLate reports whether the program seems to be too busy to decide in time.
+func (v *modelVisit) isLate() bool { return v.now.Sub(v.dueAt) > 5*tick }
 
 func (v *modelVisit) note(do rules.Action, why rules.Reason) { v.done = append(v.done, move{do, why}) }
 
@@ -268,7 +270,7 @@ func (v *modelVisit) others() (over, acted bool) {
 			continue
 		}
 		if unread := m.arrived > m.taken; i == 0 && (unread && m.now < m.received.Add(4*limit) ||
-			!unread && m.arrived > 0 && v.late > 5*tick && m.touched > v.dueAt && m.received > m.released) {
+			!unread && m.arrived > 0 && v.isLate() && m.touched > v.dueAt && m.received > m.released) {
 			m.released = m.now // the program is slow to read, or was
 			continue
 		}
@@ -555,7 +557,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
-	busy := v.late > 5*tick && m.arrived > 0 && m.received.Add(2*tick) > m.touched && q.stage != ignored
+	busy := v.isLate() && m.arrived > 0 && m.received.Add(2*tick) > m.touched && q.stage != ignored
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
 		return true
