@@ -3,6 +3,7 @@ package gnetkeepalive
 import (
 	"bytes"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
@@ -97,6 +99,64 @@ func TestKernelBusyLoopKillsNobody(t *testing.T) {
 	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 8})
 	c, last := answeredLate(t, k, 7*timeout/2)
 	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
+}
+
+// A decision finds a request unread, and its arrival becomes the last touch. Then the loop is busy for
+// longer than the timeout, and reads the request only after that.
+func TestKernelUnreadAtALookAndThenABusyLoop(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		if requestOutlastsABusyLoop(t) {
+			return
+		}
+	}
+	t.Fatal("the loop has never left the request unread, and decided then")
+}
+
+// requestOutlastsABusyLoop reports whether the loop did what the test is about.
+func requestOutlastsABusyLoop(t *testing.T) bool {
+	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: ms})
+	a, busy, release := blocking()
+	conns := where(a)
+	e := start(t, a, k, gnet.WithNumEventLoop(1))
+	c, first, second, third := e.dial(t), e.dial(t), e.dial(t), e.dial(t)
+	conn := <-conns
+	for range 3 { // to open them is a task of the loop, too
+		<-conns
+	}
+	guard := keepalive.Of(conn)
+	idle := func(d time.Duration) {
+		require.Eventually(t, func() bool {
+			info, _ := guard.Info()
+			return info.Idle >= d // as the Keeper counts time
+		}, eternal, ms)
+	}
+	write := func(c net.Conn, s string) {
+		_, err := c.Write([]byte(s))
+		require.NoError(t, err)
+	}
+	write(first, "block")
+	<-busy
+	write(second, "block")
+	idle(timeout + beat) // the decision waits for the loop
+	release <- true
+	<-busy // with second, and the decision comes behind it
+	write(third, "block")
+	write(c, "a request")
+	time.Sleep(100 * ms) // the kernel's clock can't have been behind by so much
+	release <- true
+	<-busy // with third
+	info, open := guard.Info()
+	unread, _ := unix.IoctlGetInt(conn.Fd(), unix.TIOCINQ)
+	if !open || info.Idle > timeout || unread == 0 {
+		release <- true
+		return false
+	}
+	idle(7 * timeout / 2)
+	last := time.Now()
+	release <- true
+	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
+	return true
 }
 
 // Even a busy loop closes its dead connections.

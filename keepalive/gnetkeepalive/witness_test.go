@@ -161,14 +161,7 @@ func where(a *app) <-chan gnet.Conn {
 // answeredLate returns a connection whose request waits for a busy event loop. The loop goes on just after last,
 // when the connection has been silent for so long.
 func answeredLate(t *testing.T, k *keepalive.Keeper, silent time.Duration) (c net.Conn, last time.Time) {
-	release, busy := make(chan bool), make(chan bool)
-	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
-		if buf, _ := c.Peek(-1); string(buf) == "block" {
-			close(busy)
-			<-release
-		}
-		return echo(c)
-	}}
+	a, busy, release := blocking()
 	conns := where(a)
 	e := start(t, a, k, gnet.WithNumEventLoop(1))
 	c, blocker := e.dial(t), e.dial(t)
@@ -184,6 +177,20 @@ func answeredLate(t *testing.T, k *keepalive.Keeper, silent time.Duration) (c ne
 		return info.Idle >= silent // as the Keeper counts time
 	}, eternal, ms)
 	last = time.Now()
-	close(release)
+	release <- true
 	return c, last
+}
+
+// blocking returns a handler that keeps its event loop busy for each "block", and then echoes: from a value
+// of busy to one of release.
+func blocking() (a *app, busy <-chan bool, release chan<- bool) {
+	begun, over := make(chan bool), make(chan bool)
+	a = &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Peek(-1); string(buf) == "block" {
+			begun <- true
+			<-over
+		}
+		return echo(c)
+	}}
+	return a, begun, over
 }

@@ -24,6 +24,7 @@ type model struct {
 	signs    int // of life
 	arrived  int
 	taken    int
+	unread   bool // with arrivals: some were unread when the socket was last asked
 	beats    int
 	holds    int
 	released rules.Time
@@ -422,6 +423,9 @@ func (v *modelVisit) heardAt() rules.Time {
 	if v.arrived > 0 {
 		heard = v.received
 	}
+	if v.w.life == rules.Arrivals && v.arrived > 0 {
+		heard = min(v.received.Add(behind), v.now)
+	}
 	if v.w.life == rules.ReadsWrite && v.acked > 0 {
 		heard = max(heard, v.acked)
 	}
@@ -557,7 +561,12 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
-	busy := v.isLate() && m.arrived > 0 && m.received.Add(2*tick) > m.touched && q.stage != ignored
+	came := m.received
+	if m.unread { // they were the last touch, and were read after it
+		came = heard
+	}
+	busy := v.isLate() && m.arrived > 0 && came.Add(2*tick) > m.touched && q.stage != ignored
+	m.unread = kernel && unread
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
 		return true

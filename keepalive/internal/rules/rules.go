@@ -142,6 +142,9 @@ func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
 	if !decided {
 		out = d.silence()
 	}
+	if d.e.Socket != nil {
+		d.s.Silence.Unread = d.e.Life == Arrivals && d.socket.Unread > 0
+	}
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
 	out.Edges, out.NearMiss = d.out.Edges, d.out.NearMiss
 	return d.s, out

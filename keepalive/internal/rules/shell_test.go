@@ -13,6 +13,9 @@ const tick = time.Second
 // at returns an instant, in ticks after the start.
 func at(ticks int) rules.Time { return rules.Time(0).Add(time.Duration(ticks) * tick) }
 
+// behind is how much later than they seem arrivals may have been.
+const behind = 3 * tick
+
 // born is when each connection was opened: long after the start.
 var born = at(1000)
 
@@ -191,6 +194,9 @@ func (s *shell) run(w *world) (done []move) {
 			return done
 		case rules.Look:
 			k := s.socket
+			if s.life == rules.Arrivals && k.Heard != rules.Unknown {
+				k.Heard = min(k.Heard.Add(behind), s.now)
+			}
 			e.Socket = &k
 			continue
 		case rules.Probe:

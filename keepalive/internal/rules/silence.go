@@ -13,6 +13,7 @@ type Silence struct {
 	Rounds uint8  // how often the connection was given more time because this program is slow
 	Slow   bool   // it has more time now
 	Stuck  bool   // the peer of a held connection did not take all that was written
+	Unread bool   // with Arrivals: bytes were unread at the last look, in this silence or before
 	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
@@ -146,12 +147,16 @@ func (d *decision) note() {
 	d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}, false
 }
 
-// readLate reports whether this program may have been too busy to read in time: the decision
-// is late, and bytes have arrived since the last touch, as far as can be told. Received may be the
-// beginning of a connection without any bytes, and then Heard is Unknown.
+// readLate reports whether this program may have been too busy to read in time: the decision is late,
+// and bytes were read since the last touch, as far as can be told. Received may be the beginning of a
+// connection without any bytes, and then Heard is Unknown.
 func (d *decision) readLate() bool {
+	came := d.socket.Received
+	if d.s.Silence.Unread { // Heard may have become that touch before they were read
+		came = d.socket.Heard
+	}
 	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
-	return d.late() && d.socket.Heard != Unknown && d.socket.Received.Add(2*d.p.blur()+lag) > d.e.Touched
+	return d.late() && d.socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched
 }
 
 // late reports whether this decision is so late that the program seems to be busy.
@@ -233,7 +238,7 @@ func (d *decision) ignore(why Reason) Outcome {
 // enter begins a stage of the present silence.
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
-	next.Edge, next.Rounds, next.Seen, next.Stuck = q.Edge, q.Rounds, q.Seen, q.Stuck
+	next.Edge, next.Rounds, next.Seen, next.Stuck, next.Unread = q.Edge, q.Rounds, q.Seen, q.Stuck, q.Unread
 	d.s.Silence = next
 }
 

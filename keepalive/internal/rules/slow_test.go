@@ -13,6 +13,13 @@ func TestSlowReader(t *testing.T) {
 		return asked(rules.Socket{Heard: rules.Unknown, Received: received, Unread: unread, Taken: taken})
 	}
 	read := asked(rules.Socket{Heard: at(8), Received: at(8), Taken: 5})
+	// The kernel's clock may have been behind by four ticks.
+	behind := func(unread int) func(e *rules.Evidence) {
+		return and(arrivals, asked(rules.Socket{Heard: at(12), Received: at(8), Arrived: 5, Unread: unread}))
+	}
+	since := func(touched rules.Time) func(e *rules.Evidence) {
+		return func(e *rules.Evidence) { e.Touched = touched }
+	}
 	for _, c := range []struct {
 		name string
 		rows []row
@@ -55,6 +62,19 @@ func TestSlowReader(t *testing.T) {
 		}},
 		{"it may have come after the touch, since this program was late then, too", []row{
 			{now: at(33), with: and(arrivals, read, dueAt(at(26)), func(e *rules.Evidence) { e.Touched, e.Slack = at(10), tick+1 }), want: heard(at(33))},
+		}},
+		{"the touch was their arrival, and a late program has read them since", []row{
+			{now: at(16), with: behind(1), want: rules.Outcome{Do: rules.Heard, Until: at(12), Spared: true, Slow: true}},
+			{now: at(34), with: and(behind(0), since(at(12)), dueAt(at(28))), want: heard(at(34))},
+			{now: at(56), with: and(behind(0), since(at(34)), dueAt(at(50))), want: closes(rules.Idle)},
+		}},
+		{"the touch was their arrival, and they had been read", []row{
+			{now: at(16), with: behind(0), want: heard(at(12))},
+			{now: at(34), with: and(behind(0), since(at(12)), dueAt(at(28))), want: closes(rules.Idle)},
+		}},
+		{"they were unread once, and a touch came since", []row{
+			{now: at(16), with: behind(1), want: rules.Outcome{Do: rules.Heard, Until: at(12), Spared: true, Slow: true}},
+			{now: at(36), with: and(behind(0), since(at(14)), dueAt(at(30))), want: closes(rules.Idle)},
 		}},
 		{"no look before the deadline", []row{{now: at(10), with: arrivals, want: wait(at(16))}}},
 	} {
