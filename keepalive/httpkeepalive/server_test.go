@@ -200,8 +200,19 @@ func (s *server) get(ctx context.Context, t *testing.T, url string) string {
 	return string(body)
 }
 
+// client returns a client with connections of its own. On a busy machine a handshake may take longer than
+// the timeout, so the client tries again.
 func (*server) client(t *testing.T) *http.Client {
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
+	transport := &http.Transport{ForceAttemptHTTP2: true}
+	transport.DialTLSContext = func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+		for range 10 {
+			if conn, err = dialer.DialContext(ctx, network, addr); err == nil {
+				return conn, nil
+			}
+		}
+		return nil, err
+	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
