@@ -57,6 +57,7 @@ const (
 	flagBegun    = 1 << 4 // it guards a connection, or has guarded one
 	flagOpen     = 1 << 5 // it guards a connection
 	flagUpgraded = 1 << 6 // it has an upgrade
+	flagChanged  = 1 << 7 // see rules.Evidence.Changed
 
 	reasonShift = 8 // above: why the Keeper closes it, a Reason or 0
 )

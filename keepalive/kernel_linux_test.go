@@ -478,19 +478,3 @@ func say(t *testing.T, c net.Conn) {
 	_, err = io.ReadFull(c, make([]byte, 1))
 	require.NoError(t, err)
 }
-
-// The timeout begins with the first message, however long that may take.
-func TestKernelTimeoutMayBeShorterThanFirstMessage(t *testing.T) {
-	t.Parallel()
-	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, FirstMessage: time.Hour})
-	client, server := connect(t, "tcp")
-	conn := k.Conn(server)
-	_, err := client.Write([]byte("beat"))
-	require.NoError(t, err)
-	_, err = io.ReadFull(conn, make([]byte, 4))
-	require.NoError(t, err)
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
-	_, err = client.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF)
-	require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
-}

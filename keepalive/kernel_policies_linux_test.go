@@ -3,6 +3,7 @@ package keepalive
 import (
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,130 @@ func TestKernelFirstMessageAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	time.Sleep(2 * timeout)
 	require.Equal(t, 1, k.Len(), "its timeout is a minute: %v", k.Stats().Closed)
+}
+
+// spoken returns both ends of a connection whose peer has said its first message, and the program has read it.
+func spoken(t *testing.T, k *Keeper) (client, conn net.Conn) {
+	client, server := connect(t, "tcp")
+	conn = k.Conn(server)
+	speak(t, client, conn)
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
+	return client, conn
+}
+
+func speak(t *testing.T, client, conn net.Conn) {
+	_, err := client.Write([]byte("beat"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(conn, make([]byte, 4))
+	require.NoError(t, err)
+}
+
+// requireIdleEnd waits for the end of the connection for a silence.
+func requireIdleEnd(t *testing.T, k *Keeper, client net.Conn) {
+	_, err := client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
+}
+
+// The timeout begins with the first message, however long that may take.
+func TestKernelTimeoutMayBeShorterThanFirstMessage(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, FirstMessage: time.Hour})
+	client, _ := spoken(t, k)
+	requireIdleEnd(t, k, client)
+}
+
+// With ActivityReadWrite it begins with the first byte that the peer has acknowledged.
+func TestAcknowledgedBytesEndFirstMessage(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityReadWrite, FirstMessage: time.Hour})
+	client, server := connect(t, "tcp")
+	_, err := k.Conn(server).Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
+	_, err = client.Read(make([]byte, 1))
+	require.NoError(t, err)
+	requireIdleEnd(t, k, client)
+}
+
+// With ActivityKernel only the socket knows of the first message. A change after it is a touch.
+func TestKernelChangeAfterTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	t.Run("a shorter timeout", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{Timeout: time.Hour, Activity: ActivityKernel, FirstMessage: time.Hour})
+		client, conn := spoken(t, k)
+		_, err := Of(conn).SetTimeout(timeout)
+		require.NoError(t, err)
+		requireIdleEnd(t, k, client)
+	})
+	t.Run("a touch", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{Timeout: eternal, Activity: ActivityKernel, FirstMessage: timeout * 5 / 4})
+		client, conn := spoken(t, k)
+		time.Sleep(timeout * 3 / 4)
+		begin := time.Now()
+		_, err := Of(conn).SetTimeout(timeout)
+		require.NoError(t, err)
+		requireIdleEnd(t, k, client)
+		require.GreaterOrEqual(t, time.Since(begin), timeout)
+	})
+	t.Run("another Activity", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{Timeout: time.Hour, Activity: ActivityKernel, FirstMessage: timeout})
+		_, conn := spoken(t, k)
+		require.NoError(t, Of(conn).SetActivity(ActivityManual))
+		time.Sleep(2 * timeout)
+		require.Equal(t, 1, k.Len(), "its timeout is an hour: %v", k.Stats().Closed)
+	})
+}
+
+// A change before the first message does not end FirstMessage.
+func TestKernelChangeBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, Config{Timeout: time.Hour, Activity: ActivityKernel, FirstMessage: timeout})
+	client, server := connect(t, "tcp")
+	_, err := Of(k.Conn(server)).SetTimeout(2 * time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
+	_, err = client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.EqualValues(t, 1, k.Stats().Closed[ReasonFirstMessage])
+}
+
+// A peer speaks in the time that the program has given it, and then it dies.
+func TestKernelSilenceAfterExtend(t *testing.T) {
+	t.Parallel()
+	asked := make(chan bool, 100)
+	verdicts := make(chan Verdict, 2)
+	verdicts <- Extend(time.Hour)
+	verdicts <- Close
+	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, OnIdle: func(any, Reason) Verdict {
+		asked <- true
+		return <-verdicts
+	}})
+	client, server := connect(t, "tcp")
+	conn := k.Conn(server)
+	<-asked
+	speak(t, client, conn)
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
+	requireIdleEnd(t, k, client)
+}
+
+// The time that OnIdle takes does not make the decision a late one.
+func TestKernelSlowOnIdle(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	k := newKeeper(t, Config{Timeout: timeout, Activity: ActivityKernel, OnIdle: func(any, Reason) Verdict {
+		asked.Add(1)
+		time.Sleep(timeout / 2)
+		return Close
+	}})
+	client, conn := spoken(t, k)
+	time.Sleep(beat) // the first deadline finds this message, and its arrival becomes the touch
+	speak(t, client, conn)
+	requireIdleEnd(t, k, client)
+	require.EqualValues(t, 1, asked.Load())
 }
 
 // ActivityKernel: an ignored silence is followed by life and another silence.

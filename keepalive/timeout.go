@@ -73,12 +73,18 @@ func (g *Guard) begin(p *policy, change func(*rules.State)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
-	if first := s.Silence.Stage == rules.Opened && g.quiet(); !first && !g.timer.Touch() {
+	awaited := s.Silence.Stage == rules.Opened && g.quiet()
+	hidden := awaited && g.life().Untold()
+	if !awaited && !g.timer.Touch() {
 		return ErrNotGuarded
 	}
 	change(&s)
 	g.setState(s, g.limitNow())
 	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
+	if hidden { // only the socket knows whether it has come
+		g.flags.Or(flagChanged)
+		g.decideNow()
+	}
 	return nil
 }
 

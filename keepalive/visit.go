@@ -34,10 +34,14 @@ func (g *Guard) condemn(why Reason) {
 // decideSoon changes something about the connection, and has it decided about at once.
 func (g *Guard) decideSoon(change func(m *more)) {
 	g.mu.Lock()
-	m := g.need()
-	change(m)
-	m.limit.Store(0) // a visit may be just about to wait
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	change(g.need())
+	g.decideNow()
+}
+
+// decideNow has the connection decided about at once. mu must be held.
+func (g *Guard) decideNow() {
+	g.need().limit.Store(0) // a visit may be just about to wait
 	g.timer.HandOver()
 }
 
@@ -98,6 +102,9 @@ func (g *Guard) leave() (again bool) {
 func (v *visit) decide() rules.Outcome {
 	g, k := v.Guard, v.keeper
 	v.policy = k.policy.Load()
+	if _, running := g.timer.Value(); !running { // it has been closed since this was due
+		return rules.Outcome{}
+	}
 	now := k.now()
 	pressure := k.pressure(v.policy, time.Duration(now)) // calls the user, so not with mu held
 	g.mu.Lock()
@@ -108,7 +115,8 @@ func (v *visit) decide() rules.Outcome {
 	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
 	}
-	if e.DueAt == 0 { // later this visit may have changed it
+	if e.Begun == 0 { // later this visit may have changed the deadline
+		e.Begun = now
 		e.DueAt = rules.Time(saw.DueAt)
 		if limit := rules.Time(g.limit()); limit > 0 {
 			e.DueAt = min(e.DueAt, limit)
@@ -123,6 +131,7 @@ func (v *visit) decide() rules.Outcome {
 	}
 	e.Turn = e.Turn || g.turn
 	g.turn = false
+	e.Changed = e.Changed || g.flags.And(^uint32(flagChanged))&flagChanged != 0
 
 	s := g.state()
 	if g.generation.Load() != v.policy.generation {

@@ -23,7 +23,7 @@ func (c *conn) read(waited bool, err error) error {
 		return reason
 	}
 	if err == nil && (waited || !adapter.Tells(&c.guard)) && adapter.Reads(&c.guard) {
-		adapter.Heard(&c.guard)
+		c.heard()
 	}
 	return err
 }

@@ -25,7 +25,7 @@ type conn struct {
 	guard              keepalive.Guard
 	fd                 uintptr
 	refused            bool
-	found              atomic.Int64 // bytes in the buffer when last decided
+	found              atomic.Int64 // bytes in the buffer when last decided, or read since
 
 	mu     sync.Mutex
 	open   bool             // netpoll is done with the beginning
@@ -88,11 +88,17 @@ func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
 		return c.drop()
 	}
 	if adapter.Reads(&c.guard) && (c.Len() > c.left || !adapter.Tells(&c.guard)) {
-		adapter.Heard(&c.guard)
+		c.heard()
 	}
 	err := on(ctx, c)
 	c.left = c.Len()
 	return err
+}
+
+// heard says that the program gets bytes of the peer.
+func (c *conn) heard() {
+	adapter.Heard(&c.guard)
+	c.found.Store(int64(c.Buffered(&c.guard)))
 }
 
 // drop drops bytes of the peer that are not for the program.

@@ -168,6 +168,45 @@ func TestLingerIsBounded(t *testing.T) {
 }
 
 // A Unix socket does not know when bytes last arrived.
+// A program is slow twice, and reads all in between. Its peer beats all the time.
+func TestSlowTwiceOnAUnixSocket(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		if slowTwice(t) {
+			return
+		}
+	}
+	t.Fatal("the beats of this test are always late")
+}
+
+// slowTwice reports whether its own beats were in time.
+func slowTwice(t *testing.T) (quick bool) {
+	const timeout = time.Second
+	k, _ := newKeeper(t, keepalive.Config{Timeout: timeout, Tick: 10 * time.Millisecond})
+	gate := make(chan bool, 1)
+	addr := serve(t, k, "unix", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
+		<-gate
+		return c.Reader().Skip(c.Reader().Len())
+	}})
+	defer close(gate)
+	client := dial(t, addr)
+	for beat := range 10 {
+		begin := time.Now()
+		_, err := client.Write([]byte("x"))
+		require.NoError(t, err, "beat %d", beat)
+		if beat == 5 {
+			gate <- true
+		}
+		time.Sleep(timeout * 8 / 10)
+		open := k.Len()
+		if time.Since(begin) > timeout*9/10 {
+			return false
+		}
+		require.Equal(t, 1, open, "%v", k.Stats().Closed)
+	}
+	return true
+}
+
 func TestUnixSockets(t *testing.T) {
 	t.Parallel()
 	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityReadWrite, keepalive.ActivityKernel} {

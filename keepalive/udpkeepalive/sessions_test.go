@@ -131,6 +131,23 @@ func TestSilentSessionEndsWhenTheLoopDecides(t *testing.T) {
 }
 
 // The session's datagram is in the socket when its deadline passes.
+// A session is due for its age while the loop handles its goodbye.
+func TestNobodyIsToldOfAnAgeAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	told := 0
+	cfg := keepalive.Config{Timeout: time.Hour, Age: keepalive.Age{
+		Max: 10 * second, Jitter: -1, Grace: second, OnMax: func(any) { told++ },
+	}}
+	bubble(t, cfg, func(t *testing.T, _ *fake, s *Sessions[int], ended *ends) {
+		session := heard(t, s, alice)
+		pass(11 * second)
+		require.NoError(t, session.Close())
+		s.Decide(1)
+		requireEnds(t, ended, end{session, keepalive.ReasonLocal})
+		require.Zero(t, told)
+	})
+}
+
 func TestDatagramInTheSocketSavesItsSession(t *testing.T) {
 	t.Parallel()
 	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {

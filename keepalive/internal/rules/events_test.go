@@ -149,8 +149,11 @@ var (
 		return true
 	}}
 	own = event{"own timeout", func(w *world, s *shell, m *model) bool {
-		if first := s.state.Silence.Stage == rules.Opened && (s.timer.rearmed || s.timer.seen); !first {
+		awaited := s.state.Silence.Stage == rules.Opened && (s.timer.rearmed || s.timer.seen)
+		if !awaited {
 			s.touch()
+		}
+		if !awaited || w.life.Untold() && m.signs > 0 {
 			m.live(m.now)
 		}
 		s.state.Own = 48*tick - s.state.Own
@@ -161,6 +164,10 @@ var (
 		s.timer.delay = w.policies[s.policy].Hop(s.state, draw)
 		if !s.timer.due && s.timer.deadline() < s.timer.visit {
 			s.file()
+		}
+		if awaited && w.life.Untold() {
+			s.changed, s.timer.due = true, true
+			w.visit(s, m)
 		}
 		return true
 	}}

@@ -5,7 +5,7 @@ import "time"
 // FirstLook returns how long after its opening a connection is decided about first, with First. hop
 // is its Hop.
 func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
-	if life == Arrivals { // nobody touches for the first message, and the timeout begins with it
+	if life.Untold() { // nobody may touch for the first sign of life, and the timeout begins with it
 		return min(p.First, hop)
 	}
 	return p.First

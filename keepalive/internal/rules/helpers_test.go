@@ -29,7 +29,7 @@ func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State
 		p.Timeout = 16 * tick
 	}
 	for i, r := range rows {
-		e := rules.Evidence{Quiet: true, Due: true, DueAt: r.now}
+		e := rules.Evidence{Quiet: true, Due: true, DueAt: r.now, Begun: r.now}
 		if r.with != nil {
 			r.with(&e)
 		}

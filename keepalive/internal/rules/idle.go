@@ -113,7 +113,7 @@ func (d *decision) slowToRead() bool {
 	}
 	k := d.socket
 	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
-		return d.late() && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
+		return d.late(d.e.DueAt) && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
 	}
 	end = k.Received
 	for range 1 + maxRounds {

@@ -220,6 +220,8 @@ func (v *modelVisit) once() (over bool) {
 
 func (v *modelVisit) liveNow(when rules.Time) {
 	v.live(when)
+	patience, _ := v.patience() // if that has passed since then, the silence is over now
+	v.touched = max(v.touched, v.now.Add(-patience))
 	v.noteNearMiss()
 }
 
@@ -450,7 +452,8 @@ func (v *modelVisit) silent() (over bool) {
 		}
 	}
 	due, why := v.due()
-	answer := v.w.life == rules.Arrivals && (q.stage == probed || q.stage == listening && !m.spoke)
+	kernel, acks := v.w.life == rules.Arrivals, v.w.life == rules.ReadsWrite
+	answer := kernel && q.stage == probed || (kernel || acks) && (q.stage == extended || q.stage == listening && !m.spoke)
 	if m.now < due && !answer || m.holds > 0 {
 		return true
 	}
@@ -565,7 +568,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	if m.unread { // they were the last touch, and were read after it
 		came = heard
 	}
-	busy := v.isLate() && m.arrived > 0 && came.Add(2*tick) > m.touched && q.stage != ignored
+	busy := v.isLate() && m.now.Sub(due) > 5*tick && m.arrived > 0 && came.Add(2*tick) > m.touched && q.stage != ignored
 	m.unread = kernel && unread
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
@@ -582,6 +585,8 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	case heard >= 0 && alive && !manual:
 		v.liveNow(heard)
 		return true
+	case q.stage == extended && m.now < due:
+		return false
 	case kernel && !unread && (q.slow || busy):
 		v.liveNow(m.now) // the program was slow, and has read it all: the peer waits for an answer
 		return true

@@ -49,11 +49,13 @@ type Evidence struct {
 	Touched  Time          // the last touch: not earlier
 	Slack    time.Duration // and at most this much later: a tick, or more if this program was late
 	DueAt    Time          // when this visit was due
+	Begun    Time          // and when it began
 	Quiet    bool          // nobody has touched it since the last outcome
 	Due      bool          // nobody has touched it since it became due
 	Pressure float64       // from 0 for none to 1 for full
 	Beats    uint32        // touches counted since the opening
 	Lost     uint16        // seconds missing in Time, since this process was stopped; it wraps around
+	Changed  bool          // the user has just changed it: a touch, if its first message had come
 
 	// What came of the outcomes before, in this visit; of Probe and Ask, in this silence.
 	Socket *Socket // after Look
@@ -65,7 +67,7 @@ type Evidence struct {
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt}
+	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun}
 	if e.Answer.For == ReadIdle || e.Answer.For == WriteIdle {
 		left.Answer, left.Probed = e.Answer, e.Probed
 	}
@@ -82,6 +84,9 @@ const (
 	Touches                // touches only
 	Arrivals               // bytes, when they arrive; nobody touches for them
 )
+
+// Untold reports whether there may be signs of life that nobody touches for.
+func (l Life) Untold() bool { return l == Arrivals || l == ReadsWrite }
 
 // Socket is what the socket says of a connection.
 type Socket struct {

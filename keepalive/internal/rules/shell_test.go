@@ -35,6 +35,8 @@ type shell struct {
 	queued bool // waits in the queue
 	turn   bool
 
+	changed bool // in its first message's time, and nobody would have touched for that
+
 	mood   mood
 	closed rules.Reason
 }
@@ -150,8 +152,8 @@ func (s *shell) run(w *world) (done []move) {
 			e = e.Lasting()
 		}
 		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
-		if e.DueAt == 0 {
-			e.DueAt = s.dueAt()
+		if e.Begun == 0 {
+			e.DueAt, e.Begun = s.dueAt(), s.now
 		}
 		e.Touched, e.Quiet, e.Due = t.touched, quiet, t.due
 		if s.mood.pressure && p.Pressed > 0 {
@@ -159,6 +161,8 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		e.Turn = e.Turn || s.turn
 		s.turn = false
+		e.Changed = e.Changed || s.changed
+		s.changed = false
 		if s.stale {
 			s.state = rules.Adapt(p, s.state, e, s.now)
 			s.stale = false

@@ -48,8 +48,7 @@ const maxRounds = 3
 func (d *decision) silence() Outcome {
 	d.countEdges()
 	due, why := d.deadline()
-	stage := d.s.Silence.Stage
-	asks := d.e.Life == Arrivals && (stage == Probing || stage == Opened) // nobody touches for what comes
+	asks := d.pollsEvery() > 0 || d.s.Silence.Stage == Opened && d.e.Changed
 	switch {
 	case !d.e.Due, d.now < due && !asks:
 		return d.wait(due)
@@ -122,12 +121,16 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
 	// only as exact as its own ticks.
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
-	took := k.Taken != was.Taken               // or was, before the first look in this silence
-	unseen := d.e.Life == Arrivals             // nobody touches for what is read
-	late := d.readLate() && q.Stage != Ignored // an ignored silence ends only with a sign of life
+	took := k.Taken != was.Taken                  // or was, before the first look in this silence
+	unseen := d.e.Life == Arrivals                // nobody touches for what is read
+	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
 	switch {
+	case q.Stage == Opened && alive && d.e.Changed:
+		return d.hear(d.now), true
 	case k.Heard != Unknown && alive && !touches:
 		return d.hear(k.Heard), true
+	case q.Stage == Extended && d.now < due:
+		return Outcome{}, false
 	case k.Backlog && k.Took.Add(patience) > d.now:
 		return d.hear(k.Took), true // it can't see a probe behind these bytes
 	case unseen && k.Unread == 0 && (q.Slow || late):
@@ -150,25 +153,28 @@ func (d *decision) note() {
 // readLate reports whether this program may have been too busy to read in time: the decision is late,
 // and bytes were read since the last touch, as far as can be told. Received may be the beginning of a
 // connection without any bytes, and then Heard is Unknown.
-func (d *decision) readLate() bool {
+func (d *decision) readLate(due Time) bool {
 	came := d.socket.Received
 	if d.s.Silence.Unread { // Heard may have become that touch before they were read
 		came = d.socket.Heard
 	}
 	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
-	return d.late() && d.socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched
+	return d.late(due) && d.socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched
 }
 
-// late reports whether this decision is so late that the program seems to be busy.
-func (d *decision) late() bool {
-	return d.now.Sub(d.e.DueAt) > max(5*d.p.blur(), 50*time.Millisecond)
+// late reports whether this visit began so late that the program seems to be busy: it was due when the timer
+// was, and not before the given instant. Since then the user may have taken long to answer, or to probe.
+func (d *decision) late(due Time) bool {
+	return d.e.Begun.Sub(max(d.e.DueAt, due)) > max(5*d.p.blur(), 50*time.Millisecond)
 }
 
-// hear counts a sign of life at an instant as a touch.
+// hear counts a sign of life at an instant as a touch. If the next silence has lasted long enough since then,
+// it is over now, and the next decision is not late.
 func (d *decision) hear(at Time) Outcome {
 	d.endSilence()
+	patience, _ := d.patience()
 	d.out.Spared, d.out.Slow = true, d.socket.Unread > 0
-	return Outcome{Do: Heard, Until: at}
+	return Outcome{Do: Heard, Until: max(at, d.now.Add(-patience))}
 }
 
 // slow gives this program time to read what is there, or to touch for what it has read.
@@ -245,19 +251,24 @@ func (d *decision) enter(next Silence) {
 // wait waits until an instant, or until something may have to be decided before it.
 func (d *decision) wait(until Time) Outcome {
 	until = min(until, d.nextEdge())
-	switch d.s.Silence.Stage {
-	case Listening:
-		if d.p.Pressed > 0 { // pressure may rise
-			until = min(until, d.now.Add(d.p.Hop(d.s, d.e.Draw)))
-		}
-	case Opened:
-		if d.e.Life == Arrivals { // its timeout begins with the first message
-			until = min(until, d.now.Add(d.p.Hop(d.s, d.e.Draw)))
-		}
-	case Probing:
-		if d.e.Life == Arrivals { // to hear of an answer soon
-			until = min(until, d.now.Add(max(d.p.scaled(d.p.ProbeTimeout, d.p.timeout(d.s))/4, d.p.Tick)))
-		}
+	every := d.pollsEvery()
+	if d.s.Silence.Stage == Listening && d.p.Pressed > 0 { // pressure may rise
+		every = d.p.Hop(d.s, d.e.Draw)
+	}
+	if every > 0 {
+		until = min(until, d.now.Add(every))
 	}
 	return Outcome{Do: Wait, Until: until}
+}
+
+// pollsEvery returns how often the socket is asked before the end of the present stage, or 0 for never. A
+// timeout begins with a sign of life, and an answer is to be heard of soon.
+func (d *decision) pollsEvery() time.Duration {
+	switch stage := d.s.Silence.Stage; {
+	case d.e.Life.Untold() && (stage == Opened || stage == Extended):
+		return d.p.Hop(d.s, d.e.Draw)
+	case d.e.Life == Arrivals && stage == Probing:
+		return max(d.p.scaled(d.p.ProbeTimeout, d.p.timeout(d.s))/4, d.p.Tick)
+	}
+	return 0
 }

@@ -76,6 +76,13 @@ func TestSlowReader(t *testing.T) {
 			{now: at(16), with: behind(1), want: rules.Outcome{Do: rules.Heard, Until: at(12), Spared: true, Slow: true}},
 			{now: at(36), with: and(behind(0), since(at(14)), dueAt(at(30))), want: closes(rules.Idle)},
 		}},
+		{"the user took that time", []row{
+			{now: at(34), with: and(arrivals, read, dueAt(at(24)), func(e *rules.Evidence) { e.Touched, e.Begun = at(8), at(29) }), want: closes(rules.Idle)},
+			{now: at(34), with: and(arrivals, read, dueAt(at(24)), func(e *rules.Evidence) { e.Touched, e.Begun = at(8), at(29)+1 }), want: heard(at(34))},
+		}},
+		{"heard of long ago", []row{
+			{now: at(16), with: and(arrivals, read, dueAt(at(8))), want: heard(at(8))},
+		}},
 		{"no look before the deadline", []row{{now: at(10), with: arrivals, want: wait(at(16))}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { trace(t, rules.Policy{}, rules.State{}, c.rows...) })

@@ -89,9 +89,11 @@ func Open(k *keepalive.Keeper, nb *nbio.Conn) bool {
 // refuse closes the connection. nbio is about to add its descriptor to the poller, and after a
 // close that could be somebody else's. So the poller closes it when it sees the end.
 func (c *Conn) refuse() {
-	if c.Control(nil, func(fd uintptr) { shut(fd) }) != nil {
-		_ = c.nb.Close()
+	if c.Control(nil, func(fd uintptr) { shut(fd) }) == nil {
+		return
 	}
+	_ = c.nb.Close()
+	all.Delete(c.nb) // nbio may have told of its end before, see DialAsync
 }
 
 // Refused returns the reason if the connection was refused, or nil.
