@@ -116,6 +116,30 @@ func (stuck) SetDeadline(time.Time) error { return nil }
 
 // A handler closes the connection after a failed Read, as every handler does. The last words
 // must still leave.
+// Last words of TLS may have to wait for a peer that takes nothing.
+func TestLastWordsBelowDoNotHoldUpTheWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: timeout})
+		for range 64 {
+			inner, _ := net.Pipe()
+			k.Conn(wordy{inner})
+		}
+		conn, _ := pipe(k)
+		last := time.Now()
+		_, err := conn.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.Less(t, time.Since(last), 2*timeout)
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 65, k.Stats().Closed[ReasonIdle])
+	})
+}
+
+// wordy is like a connection of TLS with much to send.
+type wordy struct{ net.Conn }
+
+func (w wordy) NetConn() net.Conn { return w.Conn }
+func (w wordy) Close() error      { time.Sleep(5 * time.Second); return w.Conn.Close() }
+
 func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -248,7 +248,8 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 		c.parting.Store(newParting())
 	}
 	c.ended.Store(uint32(g.reason()))
-	if up == nil && len(farewell) == 0 && mode != CloseHalf {
+	_, layered := c.inner.(interface{ NetConn() net.Conn }) // its last words may have to wait, as those of TLS
+	if up == nil && len(farewell) == 0 && mode != CloseHalf && !layered {
 		c.shut(mode)
 		g.closed(g.reason())
 		return
@@ -272,10 +273,25 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 
 // shut closes the connection inside.
 func (c *conn) shut(mode CloseMode) {
-	if lingerer, ok := c.inner.(interface{ SetLinger(sec int) error }); ok && mode == CloseReset {
-		_ = lingerer.SetLinger(0)
+	if mode == CloseReset {
+		dropUnsent(c.inner)
 	}
 	_ = c.inner.Close()
+}
+
+// dropUnsent has the close of a connection, or of the one inside it, drop all bytes not sent yet.
+func dropUnsent(c net.Conn) {
+	for range maxLayers {
+		switch inner := c.(type) {
+		case interface{ SetLinger(sec int) error }:
+			_ = inner.SetLinger(0)
+			return
+		case interface{ NetConn() net.Conn }:
+			c = inner.NetConn()
+		default:
+			return
+		}
+	}
 }
 
 // maxLinger is how many bytes a peer may still send after our side was closed.

@@ -48,7 +48,7 @@ func (g *Guard) look() *rules.Socket {
 		Unread:   e.unread,
 		Acked:    e.answered,
 		Pending:  e.pending,
-		Backlog:  e.unsent && g.isUpgraded(),
+		Backlog:  e.unsent && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
 		Took:     k.ago(e.acked),
 	}
 	switch a := g.adapter.(type) {

@@ -58,8 +58,9 @@ const (
 	flagOpen     = 1 << 5 // it guards a connection
 	flagUpgraded = 1 << 6 // it has an upgrade
 	flagChanged  = 1 << 7 // see rules.Evidence.Changed
+	flagBacklog  = 1 << 8 // see adapter.CountBacklog
 
-	reasonShift = 8 // above: why the Keeper closes it, a Reason or 0
+	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )
 
 // maxLayers bounds how deep Of looks, since a connection may claim to be inside itself.

@@ -29,7 +29,6 @@ func spoken(t *testing.T, k *Keeper) (client, conn net.Conn) {
 	client, server := connect(t, "tcp")
 	conn = k.Conn(server)
 	speak(t, client, conn)
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
 	return client, conn
 }
 
@@ -40,11 +39,13 @@ func speak(t *testing.T, client, conn net.Conn) {
 	require.NoError(t, err)
 }
 
-// requireIdleEnd waits for the end of the connection for a silence.
-func requireIdleEnd(t *testing.T, k *Keeper, client net.Conn) {
+// requireEnd waits for the end of the only connection, for a reason.
+func requireEnd(t *testing.T, k *Keeper, client net.Conn, why Reason) {
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
 	_, err := client.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
-	require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
+	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+	require.Eventually(t, func() bool { return k.Stats().Closed[why] == 1 }, eternal, ms, "%v", k.Stats().Closed)
 }
 
 // The timeout begins with the first message, however long that may take.
@@ -52,7 +53,7 @@ func TestKernelTimeoutMayBeShorterThanFirstMessage(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, FirstMessage: time.Hour})
 	client, _ := spoken(t, k)
-	requireIdleEnd(t, k, client)
+	requireEnd(t, k, client, ReasonIdle)
 }
 
 // With ActivityReadWrite it begins with the first byte that the peer has acknowledged.
@@ -62,10 +63,9 @@ func TestAcknowledgedBytesEndFirstMessage(t *testing.T) {
 	client, server := connect(t, "tcp")
 	_, err := k.Conn(server).Write([]byte("x"))
 	require.NoError(t, err)
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
-	_, err = client.Read(make([]byte, 1))
+	_, err = io.ReadFull(client, make([]byte, 1))
 	require.NoError(t, err)
-	requireIdleEnd(t, k, client)
+	requireEnd(t, k, client, ReasonIdle)
 }
 
 // With ActivityKernel only the socket knows of the first message. A change after it is a touch.
@@ -77,7 +77,7 @@ func TestKernelChangeAfterTheFirstMessage(t *testing.T) {
 		client, conn := spoken(t, k)
 		_, err := Of(conn).SetTimeout(timeout)
 		require.NoError(t, err)
-		requireIdleEnd(t, k, client)
+		requireEnd(t, k, client, ReasonIdle)
 	})
 	t.Run("a touch", func(t *testing.T) {
 		t.Parallel()
@@ -87,7 +87,7 @@ func TestKernelChangeAfterTheFirstMessage(t *testing.T) {
 		begin := time.Now()
 		_, err := Of(conn).SetTimeout(timeout)
 		require.NoError(t, err)
-		requireIdleEnd(t, k, client)
+		requireEnd(t, k, client, ReasonIdle)
 		require.GreaterOrEqual(t, time.Since(begin), timeout)
 	})
 	t.Run("another Activity", func(t *testing.T) {
@@ -107,10 +107,7 @@ func TestKernelChangeBeforeTheFirstMessage(t *testing.T) {
 	client, server := connect(t, "tcp")
 	_, err := Of(k.Conn(server)).SetTimeout(2 * time.Hour)
 	require.NoError(t, err)
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
-	_, err = client.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF)
-	require.EqualValues(t, 1, k.Stats().Closed[ReasonFirstMessage])
+	requireEnd(t, k, client, ReasonFirstMessage)
 }
 
 // A peer speaks in the time that the program has given it, and then it dies.
@@ -128,8 +125,7 @@ func TestKernelSilenceAfterExtend(t *testing.T) {
 	conn := k.Conn(server)
 	<-asked
 	speak(t, client, conn)
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(eternal)))
-	requireIdleEnd(t, k, client)
+	requireEnd(t, k, client, ReasonIdle)
 }
 
 // The time that OnIdle takes does not make the decision a late one.
@@ -144,7 +140,7 @@ func TestKernelSlowOnIdle(t *testing.T) {
 	client, conn := spoken(t, k)
 	time.Sleep(beat) // the first deadline finds this message, and its arrival becomes the touch
 	speak(t, client, conn)
-	requireIdleEnd(t, k, client)
+	requireEnd(t, k, client, ReasonIdle)
 	require.EqualValues(t, 1, asked.Load())
 }
 

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 )
 
 // The socket is read past the connection, by its descriptor.
@@ -225,6 +228,20 @@ func TestCloseResetResets(t *testing.T) {
 	client, server := connect(t, "tcp")
 	k.Conn(server)
 	_, err := client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+// A reset drops what the peer has not taken, through all layers above the socket.
+func TestCloseResetBelowTLS(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certtest.New(t)
+	k := newNetKeeper(t, Config{Closing: Closing{Mode: CloseReset}})
+	client, server := connect(t, "tcp")
+	peer := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+	conn := k.Conn(tls.Server(server, &tls.Config{Certificates: []tls.Certificate{certificate}}))
+	go func() { _, _ = conn.Read(make([]byte, 1)) }() // the handshake, and no more
+	require.NoError(t, peer.Handshake())
+	_, err := io.ReadAll(client)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 

@@ -220,6 +220,35 @@ func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
 	})
 }
 
+// embedded is a connection that another listener has wrapped, so its address has to wait for a read.
+type embedded struct{ *net.TCPConn }
+
+// The first read of a connection is a transfer, as in a proxy.
+func TestMaxPerKeyAndTransfers(t *testing.T) {
+	t.Parallel()
+	for name, transfer := range map[string]func(upstream, c net.Conn){
+		"Copy":     func(upstream, c net.Conn) { _, _ = io.Copy(upstream, c) },
+		"ReadFrom": func(upstream, c net.Conn) { _, _ = upstream.(*tcpConn).ReadFrom(c) },
+		"some of it": func(upstream, c net.Conn) {
+			_, _ = upstream.(*tcpConn).ReadFrom(&io.LimitedReader{R: c, N: 1 << 20})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, other := newKeeper(t, Config{Room: Room{MaxPerKey: 1}}), newKeeper(t, Config{})
+			for range 3 {
+				client, server := connect(t, "tcp")
+				_, err := client.Write([]byte("hello"))
+				require.NoError(t, err)
+				_, upstream := connect(t, "tcp")
+				go transfer(other.Conn(upstream), k.Conn(embedded{server.(*net.TCPConn)}))
+			}
+			require.Eventually(t, func() bool { return k.Len() == 1 }, eternal, ms)
+			require.EqualValues(t, 2, k.Stats().Closed[ReasonFull])
+		})
+	}
+}
+
 func TestMaxPerKeyAtTheListener(t *testing.T) {
 	k := newKeeper(t, Config{
 		Timeout: time.Minute,

@@ -37,6 +37,7 @@ func init() {
 		Closed:      (*Guard).closed,
 		Lose:        (*Guard).lose,
 		Upgrade:     (*Guard).upgrade,
+		Backlog:     (*Guard).countBacklog,
 		Find:        addFinder,
 		SocketTells: socketTells,
 		MaxLinger:   maxLinger,

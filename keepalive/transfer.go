@@ -45,17 +45,38 @@ func failedToWrite(err error) bool {
 }
 
 // WriteTo reads until the end and gives it to w.
-func (c *conn) WriteTo(w io.Writer) (int64, error) {
+func (c *conn) WriteTo(w io.Writer) (n int64, err error) {
 	from, ok := c.inner.(io.WriterTo)
 	if !ok || !c.guard.tells() {
 		return io.Copy(w, readOnly{c})
 	}
+	var first int64
+	if c.addrUnknown.Load() {
+		first, err = io.Copy(w, &oneRead{c: c})
+		if first == 0 || err != nil {
+			return first, err
+		}
+	}
 	done := c.reading()
-	n, err := from.WriteTo(w)
+	n, err = from.WriteTo(w)
 	if err == nil {
 		c.broken.Store(true) // the peer has ended it
 	}
-	return n, done(n, err)
+	return first + n, done(n, err)
+}
+
+// oneRead reads once: a transfer would go past identify.
+type oneRead struct {
+	c    *conn
+	over bool
+}
+
+func (r *oneRead) Read(p []byte) (int, error) {
+	if r.over {
+		return 0, io.EOF
+	}
+	r.over = true
+	return r.c.Read(p)
 }
 
 // passed counts n bytes moved by a transfer as life.
@@ -83,13 +104,14 @@ func (c *conn) reading() func(n int64, err error) error {
 // bareReader returns the reader inside a guarded connection, or inside an io.LimitedReader over
 // one: only the bare one can be spliced. done is to be called with the result of the transfer.
 func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
+	splices := func(c *conn) bool { return c.guard.tells() && !c.addrUnknown.Load() }
 	switch r := r.(type) {
 	case interface{ self() *conn }:
-		if r.self().guard.tells() {
+		if splices(r.self()) {
 			return r.self().inner, r.self().reading()
 		}
 	case *io.LimitedReader:
-		if src, ok := r.R.(interface{ self() *conn }); ok && src.self().guard.tells() {
+		if src, ok := r.R.(interface{ self() *conn }); ok && splices(src.self()) {
 			limited := &io.LimitedReader{R: src.self().inner, N: r.N}
 			end := src.self().reading()
 			return limited, func(n int64, err error) error {

@@ -207,6 +207,11 @@ func Upgrade(g *keepalive.Guard, probe func() error, farewell func(reason keepal
 	return funcs.Upgrade(g, probe, farewell)
 }
 
+// CountBacklog says whether a peer is alive while bytes wait to be sent to it, as long as it takes some of
+// them. It is for protocols whose peers have nothing to say while they take a long answer, such as HTTP, and for
+// TCP on Linux. A new connection is without, and one with an Upgrade has it always. Any goroutine may call it.
+func CountBacklog(g *keepalive.Guard, counts bool) { funcs.Backlog(g, counts) }
+
 // Find gives keepalive.Of a way to the guards of a framework without a place for them: f returns
 // the guard of a connection, or nil for connections it does not know. It is called for all kinds
 // of connections, and by any goroutine. Call Find when the program is initialized.

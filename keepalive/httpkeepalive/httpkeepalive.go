@@ -14,6 +14,7 @@
 //   - While the handler does anything else, the connection is held, see keepalive.Guard.Hold.
 //     So a handler may take its time, and an event stream may have nothing to say. For TCP on
 //     Linux, a peer that takes nothing of a response for a whole timeout is closed.
+//   - After the handler, a peer may take the rest of a response as slowly as before, for TCP on Linux.
 //   - After Hijack the connection is a connection like any other, with its own timeout: see
 //     [Guard] for its handle, and package wskeepalive for WebSockets.
 //
@@ -85,6 +86,7 @@ func connectionOf(r *http.Request) *connection {
 func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context {
 	if g := keepalive.Of(conn); g != nil && adapter.Keeper(g) == w.keeper {
 		c := &connection{guard: g}
+		adapter.CountBacklog(g, true) // the server writes the end of a response after the handler
 		w.connections.Store(conn, c)
 		ctx = context.WithValue(ctx, contextKey{}, c)
 	} else {
@@ -154,6 +156,7 @@ func (c *connection) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = true
+	adapter.CountBacklog(c.guard, false)
 	c.hold(false)
 }
 

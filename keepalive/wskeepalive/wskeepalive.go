@@ -37,6 +37,7 @@ package wskeepalive
 import (
 	"context"
 	"encoding/binary"
+	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -59,9 +60,14 @@ type GorillaConn interface {
 //
 // Gorilla returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
+	var pinging atomic.Bool
 	probe := func() error {
+		if !pinging.CompareAndSwap(false, true) {
+			return nil // one waits already
+		}
 		go func() { // it may have to wait for a message being written
-			_ = ws.WriteControl(opPing, nil, time.Now().Add(timeout(g))) // or there will be no answer
+			defer pinging.Store(false)
+			_ = ws.WriteControl(opPing, nil, time.Time{}) // a deadline of its own could break a slow connection
 		}()
 		return nil
 	}

@@ -100,7 +100,7 @@ type Socket struct {
 	Moves    bool   // a transfer is under way, and nobody sees its bytes
 	Acked    uint64 // bytes that the peer has acknowledged
 	Pending  bool   // the peer has not acknowledged all that was written
-	Backlog  bool   // of an upgraded connection: bytes wait, since the peer takes no more at the moment
+	Backlog  bool   // bytes wait, since the peer takes no more at the moment, and to take some is life
 	Took     Time   // if Backlog, when the peer last took some
 }
 

@@ -26,6 +26,7 @@ type Funcs[K, G, R, A any] struct {
 	Closed   func(g *G, reason R)
 	Lose     func(g *G)
 	Upgrade  func(g *G, probe func() error, farewell func(reason R, deadline time.Time)) error
+	Backlog  func(g *G, counts bool)
 	Find     func(f func(conn any) *G)
 
 	SocketTells func(fd uintptr) bool
