@@ -116,7 +116,7 @@ func (stuck) SetDeadline(time.Time) error { return nil }
 
 // A handler closes the connection after a failed Read, as every handler does. The last words
 // must still leave.
-// Last words of TLS may have to wait for a peer that takes nothing.
+// The last words of TLS may have to wait for a peer without room for them.
 func TestLastWordsBelowDoNotHoldUpTheWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: timeout})

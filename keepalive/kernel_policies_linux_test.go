@@ -24,7 +24,7 @@ func TestKernelFirstMessageAtOnce(t *testing.T) {
 	require.Equal(t, 1, k.Len(), "its timeout is a minute: %v", k.Stats().Closed)
 }
 
-// spoken returns both ends of a connection whose peer has said its first message, and the program has read it.
+// spoken returns both ends of a connection after its first message, already read.
 func spoken(t *testing.T, k *Keeper) (client, conn net.Conn) {
 	client, server := connect(t, "tcp")
 	conn = k.Conn(server)
@@ -56,7 +56,7 @@ func TestKernelTimeoutMayBeShorterThanFirstMessage(t *testing.T) {
 	requireEnd(t, k, client, ReasonIdle)
 }
 
-// With ActivityReadWrite it begins with the first byte that the peer has acknowledged.
+// With ActivityReadWrite it begins with the first byte acknowledged by the peer.
 func TestAcknowledgedBytesEndFirstMessage(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityReadWrite, FirstMessage: time.Hour})
@@ -110,7 +110,7 @@ func TestKernelChangeBeforeTheFirstMessage(t *testing.T) {
 	requireEnd(t, k, client, ReasonFirstMessage)
 }
 
-// A peer speaks in the time that the program has given it, and then it dies.
+// A peer speaks in the time given by Extend, and then it dies.
 func TestKernelSilenceAfterExtend(t *testing.T) {
 	t.Parallel()
 	asked := make(chan bool, 100)

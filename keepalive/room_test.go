@@ -220,7 +220,7 @@ func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
 	})
 }
 
-// embedded is a connection that another listener has wrapped, so its address has to wait for a read.
+// embedded is a connection wrapped by another listener. Its address has to wait for a read.
 type embedded struct{ *net.TCPConn }
 
 // The first read of a connection is a transfer, as in a proxy.

@@ -181,8 +181,8 @@ func answeredLate(t *testing.T, k *keepalive.Keeper, silent time.Duration) (c ne
 	return c, last
 }
 
-// blocking returns a handler that keeps its event loop busy for each "block", and then echoes: from a value
-// of busy to one of release.
+// blocking returns an echo handler. Each "block" keeps its event loop busy, from a value of busy to one of
+// release.
 func blocking() (a *app, busy <-chan bool, release chan<- bool) {
 	begun, over := make(chan bool), make(chan bool)
 	a = &app{onTraffic: func(c gnet.Conn) gnet.Action {

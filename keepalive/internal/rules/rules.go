@@ -85,7 +85,7 @@ const (
 	Arrivals               // bytes, when they arrive; nobody touches for them
 )
 
-// Untold reports whether there may be signs of life that nobody touches for.
+// Untold reports whether there may be signs of life without a touch.
 func (l Life) Untold() bool { return l == Arrivals || l == ReadsWrite }
 
 // Socket is what the socket says of a connection.

@@ -162,8 +162,8 @@ func (d *decision) readLate(due Time) bool {
 	return d.late(due) && d.socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched
 }
 
-// late reports whether this visit began so late that the program seems to be busy: it was due when the timer
-// was, and not before the given instant. Since then the user may have taken long to answer, or to probe.
+// late reports whether this visit began late, so the program seems to be busy. It was due with its timer, and
+// not before the given instant. Since it began, the user may have taken long to answer, or to probe.
 func (d *decision) late(due Time) bool {
 	return d.e.Begun.Sub(max(d.e.DueAt, due)) > max(5*d.p.blur(), 50*time.Millisecond)
 }
