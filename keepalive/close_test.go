@@ -114,8 +114,6 @@ func (stuck) Write([]byte) (int, error)   { time.Sleep(timeout); return 0, net.E
 func (stuck) Close() error                { return nil }
 func (stuck) SetDeadline(time.Time) error { return nil }
 
-// A handler closes the connection after a failed Read, as every handler does. The last words
-// must still leave.
 // The last words of TLS may have to wait for a peer without room for them.
 func TestLastWordsBelowDoNotHoldUpTheWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -140,6 +138,8 @@ type wordy struct{ net.Conn }
 func (w wordy) NetConn() net.Conn { return w.Conn }
 func (w wordy) Close() error      { time.Sleep(5 * time.Second); return w.Conn.Close() }
 
+// A handler closes the connection after a failed Read, as every handler does. The last words
+// must still leave.
 func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
 		t.Run(mode.String(), func(t *testing.T) {

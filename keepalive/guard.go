@@ -59,6 +59,7 @@ const (
 	flagUpgraded = 1 << 6 // it has an upgrade
 	flagChanged  = 1 << 7 // see rules.Evidence.Changed
 	flagBacklog  = 1 << 8 // see adapter.CountBacklog
+	flagUnread   = 1 << 9 // see rules.Evidence.Unread
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )
@@ -179,6 +180,14 @@ func (g *Guard) writes() bool {
 
 // life returns what counts as life of the connection.
 func (g *Guard) life() rules.Life { return rules.Life(g.flags.Load() & lifeMask) }
+
+// setFlag sets a flag, or clears it.
+func (g *Guard) setFlag(flag uint32, on bool) (was bool) {
+	if on {
+		return g.flags.Or(flag)&flag != 0
+	}
+	return g.flags.And(^flag)&flag != 0
+}
 
 // setLife sets what counts as life of the connection.
 func (g *Guard) setLife(life rules.Life) {

@@ -78,6 +78,7 @@ func TestKernelChangeAfterTheFirstMessage(t *testing.T) {
 		_, err := Of(conn).SetTimeout(timeout)
 		require.NoError(t, err)
 		requireEnd(t, k, client, ReasonIdle)
+		require.Zero(t, k.Stats().Slow)
 	})
 	t.Run("a touch", func(t *testing.T) {
 		t.Parallel()
@@ -108,6 +109,17 @@ func TestKernelChangeBeforeTheFirstMessage(t *testing.T) {
 	_, err := Of(k.Conn(server)).SetTimeout(2 * time.Hour)
 	require.NoError(t, err)
 	requireEnd(t, k, client, ReasonFirstMessage)
+}
+
+// Afterwards the kernel's word counts, and nobody touches for a read.
+func TestKernelBeginsBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, FirstMessage: time.Hour})
+	client, server := connect(t, "tcp")
+	conn := k.Conn(server)
+	require.NoError(t, Of(conn).SetActivity(ActivityKernel))
+	speak(t, client, conn)
+	requireEnd(t, k, client, ReasonIdle)
 }
 
 // A peer speaks in the time given by Extend, and then it dies.

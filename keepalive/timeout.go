@@ -74,15 +74,16 @@ func (g *Guard) begin(p *policy, change func(*rules.State)) error {
 	defer g.mu.Unlock()
 	s := g.state()
 	awaited := s.Silence.Stage == rules.Opened && g.quiet()
-	hidden := awaited && g.life().Untold()
+	hidden := g.life().Untold()
 	if !awaited && !g.timer.Touch() {
 		return ErrNotGuarded
 	}
 	change(&s)
 	g.setState(s, g.limitNow())
 	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
-	if hidden { // only the socket knows whether it has come
-		g.flags.Or(flagChanged)
+	hidden = hidden || g.life().Untold()
+	if awaited && hidden { // only the socket knows whether it has come, or will come
+		g.setFlag(flagChanged, true)
 		g.decideNow()
 	}
 	return nil

@@ -27,13 +27,7 @@ func (g *Guard) upgrade(probe func() error, farewell func(reason Reason, deadlin
 }
 
 // countBacklog is adapter.CountBacklog.
-func (g *Guard) countBacklog(counts bool) {
-	if counts {
-		g.flags.Or(flagBacklog)
-	} else {
-		g.flags.And(^uint32(flagBacklog))
-	}
-}
+func (g *Guard) countBacklog(counts bool) { g.setFlag(flagBacklog, counts) }
 
 // isUpgraded reports whether the connection has an upgrade.
 func (g *Guard) isUpgraded() bool { return g.flags.Load()&flagUpgraded != 0 }

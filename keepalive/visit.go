@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 // due is called by a worker of the wheel when something is to be decided about a connection.
@@ -102,16 +103,18 @@ func (g *Guard) leave() (again bool) {
 func (v *visit) decide() rules.Outcome {
 	g, k := v.Guard, v.keeper
 	v.policy = k.policy.Load()
-	if _, running := g.timer.Value(); !running { // it has been closed since this was due
-		return rules.Outcome{}
-	}
 	now := k.now()
 	pressure := k.pressure(v.policy, time.Duration(now)) // calls the user, so not with mu held
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := v.policy.rulesOf(g)
 	e := &v.seen
+	e.Turn = e.Turn || g.turn
+	g.turn = false
 	saw := g.timer.Look()
+	if saw == (wheel.Sight{}) { // it has been closed meanwhile
+		return rules.Outcome{Do: rules.Wait}
+	}
 	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
 	}
@@ -129,9 +132,8 @@ func (v *visit) decide() rules.Outcome {
 		e.Beats = m.beats.Load()
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
-	e.Turn = e.Turn || g.turn
-	g.turn = false
-	e.Changed = e.Changed || g.flags.And(^uint32(flagChanged))&flagChanged != 0
+	e.Unread = g.flags.Load()&flagUnread != 0
+	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
 	if g.generation.Load() != v.policy.generation {
@@ -139,6 +141,9 @@ func (v *visit) decide() rules.Outcome {
 		g.generation.Store(v.policy.generation)
 	}
 	s, out := rules.Decide(p, s, *e, now)
+	if e.Socket != nil {
+		g.setFlag(flagUnread, e.Socket.Unread > 0)
+	}
 	if out.Do != rules.Close || g.more.Load() != nil {
 		g.setState(s, rules.Limit(p, s, *e))
 	}

@@ -10,7 +10,8 @@
 //     that stops in the middle of a header. A trickling header ends by
 //     http.Server.ReadHeaderTimeout, or by Config.Timeout with keepalive.ActivityManual.
 //   - While the handler waits for more of the request's body, it is idle, too. A trickling
-//     body ends by http.Server.ReadTimeout.
+//     body ends by http.Server.ReadTimeout. One that streams a response meanwhile holds the connection
+//     itself, by [Guard] and Hold.
 //   - While the handler does anything else, the connection is held, see keepalive.Guard.Hold.
 //     So a handler may take its time, and an event stream may have nothing to say. For TCP on
 //     Linux, a peer that takes nothing of a response for a whole timeout is closed.
@@ -86,7 +87,6 @@ func connectionOf(r *http.Request) *connection {
 func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context {
 	if g := keepalive.Of(conn); g != nil && adapter.Keeper(g) == w.keeper {
 		c := &connection{guard: g}
-		adapter.CountBacklog(g, true) // the server writes the end of a response after the handler
 		w.connections.Store(conn, c)
 		ctx = context.WithValue(ctx, contextKey{}, c)
 	} else {
@@ -148,6 +148,9 @@ func (c *connection) busy(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.handlers += n
+	if n > 0 && !c.left {
+		adapter.CountBacklog(c.guard, true) // the server writes the end of the response after the handler
+	}
 	c.hold(c.handlers > 0 && !c.left)
 }
 

@@ -97,8 +97,8 @@ func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
 
 // heard says that the program gets bytes of the peer.
 func (c *conn) heard() {
+	c.found.Store(int64(c.Buffered(&c.guard))) // later bytes come after this touch
 	adapter.Heard(&c.guard)
-	c.found.Store(int64(c.Buffered(&c.guard)))
 }
 
 // drop drops bytes of the peer that are not for the program.

@@ -167,7 +167,6 @@ func TestLingerIsBounded(t *testing.T) {
 	require.Equal(t, keepalive.ReasonMaxAge, receive(t, ends).reason)
 }
 
-// A Unix socket does not know when bytes last arrived.
 // A program is slow twice, and reads all in between. Its peer beats all the time.
 func TestSlowTwiceOnAUnixSocket(t *testing.T) {
 	t.Parallel()
@@ -207,6 +206,7 @@ func slowTwice(t *testing.T) (quick bool) {
 	return true
 }
 
+// A Unix socket does not know when bytes last arrived.
 func TestUnixSockets(t *testing.T) {
 	t.Parallel()
 	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityReadWrite, keepalive.ActivityKernel} {

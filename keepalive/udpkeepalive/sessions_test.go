@@ -130,7 +130,6 @@ func TestSilentSessionEndsWhenTheLoopDecides(t *testing.T) {
 	})
 }
 
-// The session's datagram is in the socket when its deadline passes.
 // A session is due for its age while the loop handles its goodbye.
 func TestNobodyIsToldOfAnAgeAfterTheEnd(t *testing.T) {
 	t.Parallel()
@@ -148,6 +147,7 @@ func TestNobodyIsToldOfAnAgeAfterTheEnd(t *testing.T) {
 	})
 }
 
+// The session's datagram is in the socket when its deadline passes.
 func TestDatagramInTheSocketSavesItsSession(t *testing.T) {
 	t.Parallel()
 	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {

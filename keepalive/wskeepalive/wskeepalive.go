@@ -67,7 +67,7 @@ func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
 		}
 		go func() { // it may have to wait for a message being written
 			defer pinging.Store(false)
-			_ = ws.WriteControl(opPing, nil, time.Time{}) // a deadline of its own could break a slow connection
+			_ = ws.WriteControl(opPing, nil, time.Now().Add(patience))
 		}()
 		return nil
 	}
@@ -119,6 +119,10 @@ func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
 	}
 	return adapter.Upgrade(g, probe, farewell)
 }
+
+// patience is the deadline of a ping. A shorter one could break a connection whose peer is slow. The Keeper
+// closes one whose peer is stuck.
+const patience = time.Hour
 
 // Opcodes of RFC 6455, section 5.2.
 const (

@@ -50,7 +50,8 @@ func TestPingWaitsForALongMessage(t *testing.T) {
 			synctest.Wait()
 			guard.Touch() // as if it took bytes
 		}
-		require.Equal(t, []time.Time{{}}, ws.pings)
+		require.Len(t, ws.pings, 1)
+		require.Greater(t, time.Until(ws.pings[0]), 50*time.Minute)
 		close(ws.free)
 		time.Sleep(40 * time.Second)
 		synctest.Wait()

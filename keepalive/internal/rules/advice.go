@@ -40,5 +40,5 @@ func (d *decision) endSilence() {
 	if edge := d.s.Silence.Edge; d.p.Advises && edge > nearMiss && edge <= wholeTimeout {
 		d.out.NearMiss = true
 	}
-	d.s.Silence = Silence{Unread: d.s.Silence.Unread}
+	d.s.Silence = Silence{}
 }

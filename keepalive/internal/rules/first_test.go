@@ -44,7 +44,7 @@ func TestFirstMessage(t *testing.T) {
 			trace(t, p, s, c.rows...)
 		})
 	}
-	kernel := life(rules.Arrivals)
+	kernel, acks := life(rules.Arrivals), life(rules.ReadsWrite)
 	short := rules.Policy{Tick: tick, Timeout: 4 * tick, First: 10 * tick}
 	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, short.Hop(rules.State{}, 0)))
 	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, short.Hop(rules.State{}, 0)))
@@ -57,6 +57,17 @@ func TestFirstMessage(t *testing.T) {
 	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
 		row{now: at(8), with: and(kernel, mute), want: wait(at(10))},
 		row{now: at(10), with: and(kernel, mute), want: closes(rules.FirstMessage)})
+
+	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
+		row{now: at(4), with: and(acks, mute), want: wait(at(8))},
+		row{now: at(8), with: and(acks, asked(rules.Socket{Heard: at(5), Signs: 1})), want: heard(at(5))})
+	changed := func(e *rules.Evidence) { e.Changed = true }
+	trace(t, short, rules.Open(&short, rules.Evidence{}, 0), // the change is a touch, and nobody is slow
+		row{now: at(2), with: changed, want: look},
+		row{now: at(2), with: and(changed, asked(rules.Socket{Heard: at(1), Signs: 1, Unread: 1})), want: rules.Outcome{Do: rules.Heard, Until: at(2)}})
+	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
+		row{now: at(2), with: and(changed, mute), want: wait(at(10))},
+		row{now: at(2), with: and(changed, kernel, mute), want: wait(at(6))})
 
 	p.First = forever
 	s := rules.Open(&p, rules.Evidence{Born: 7}, 7)

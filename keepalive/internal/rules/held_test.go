@@ -53,6 +53,11 @@ func TestHeld(t *testing.T) {
 			{now: at(35), with: stuck(7), want: rules.Outcome{Do: rules.Ask, Why: rules.Idle}},
 			{now: at(35), with: and(stuck(7), answer(rules.Idle, rules.Condemn)), want: closes(rules.Idle)},
 		}},
+		{name: "nobody asks before its time is over", policy: asks, rows: []row{
+			{now: at(16), with: and(stuck(7), life(rules.Arrivals)), want: wait(at(32))},
+			{now: at(32), with: and(stuck(7), life(rules.Arrivals), answer(rules.Idle, rules.Verdict(50*tick))), want: wait(at(82))},
+			{now: at(48), with: and(stuck(7), life(rules.Arrivals)), want: wait(at(82))},
+		}},
 		{name: "the user ignores it", policy: asks, rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},
 			{now: at(32), with: and(stuck(7), answer(rules.Idle, rules.Pardon)), want: wait(at(48))},

@@ -28,13 +28,16 @@ func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State
 	if p.Timeout == 0 {
 		p.Timeout = 16 * tick
 	}
+	unread := false
 	for i, r := range rows {
 		e := rules.Evidence{Quiet: true, Due: true, DueAt: r.now, Begun: r.now}
+		e.Unread = unread
 		if r.with != nil {
 			r.with(&e)
 		}
 		var out rules.Outcome
 		s, out = rules.Decide(&p, s, e, r.now)
+		unread = e.Socket != nil && e.Socket.Unread > 0
 		require.Equal(t, r.want, out, "row %d, at %v; state %+v", i, time.Duration(r.now), s)
 	}
 	return s

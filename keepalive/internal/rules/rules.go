@@ -55,6 +55,7 @@ type Evidence struct {
 	Pressure float64       // from 0 for none to 1 for full
 	Beats    uint32        // touches counted since the opening
 	Lost     uint16        // seconds missing in Time, since this process was stopped; it wraps around
+	Unread   bool          // bytes were unread when the socket was last asked, by a decision before
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
 
 	// What came of the outcomes before, in this visit; of Probe and Ask, in this silence.
@@ -146,9 +147,6 @@ func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
 	out, decided := d.overdue()
 	if !decided {
 		out = d.silence()
-	}
-	if d.e.Socket != nil {
-		d.s.Silence.Unread = d.e.Life == Arrivals && d.socket.Unread > 0
 	}
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
 	out.Edges, out.NearMiss = d.out.Edges, d.out.NearMiss

@@ -35,6 +35,7 @@ type shell struct {
 	queued bool // waits in the queue
 	turn   bool
 
+	unread  bool // at the last look
 	changed bool // in its first message's time, and nobody would have touched for that
 
 	mood   mood
@@ -161,6 +162,7 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		e.Turn = e.Turn || s.turn
 		s.turn = false
+		e.Unread = s.unread
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
@@ -169,6 +171,9 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		var out rules.Outcome
 		s.state, out = rules.Decide(p, s.state, e, s.now)
+		if e.Socket != nil {
+			s.unread = e.Socket.Unread > 0
+		}
 		s.limit = rules.Limit(p, s.state, e)
 		t.delay = p.Hop(s.state, draw)
 		if !t.due && t.deadline() < t.visit {

@@ -13,7 +13,6 @@ type Silence struct {
 	Rounds uint8  // how often the connection was given more time because this program is slow
 	Slow   bool   // it has more time now
 	Stuck  bool   // the peer of a held connection did not take all that was written
-	Unread bool   // with Arrivals: bytes were unread at the last look, in this silence or before
 	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
@@ -48,9 +47,9 @@ const maxRounds = 3
 func (d *decision) silence() Outcome {
 	d.countEdges()
 	due, why := d.deadline()
-	asks := d.pollsEvery() > 0 || d.s.Silence.Stage == Opened && d.e.Changed
+	changed := d.s.Silence.Stage == Opened && d.e.Changed
 	switch {
-	case !d.e.Due, d.now < due && !asks:
+	case !d.e.Due, d.now < due && d.pollsEvery() == 0 && !changed:
 		return d.wait(due)
 	case d.s.Holds > 0:
 		return d.held()
@@ -125,8 +124,9 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	unseen := d.e.Life == Arrivals                // nobody touches for what is read
 	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
 	switch {
-	case q.Stage == Opened && alive && d.e.Changed:
-		return d.hear(d.now), true
+	case q.Stage == Opened && alive && d.e.Changed: // the change was a touch, and nobody is slow
+		d.endSilence()
+		return Outcome{Do: Heard, Until: d.now}, true
 	case k.Heard != Unknown && alive && !touches:
 		return d.hear(k.Heard), true
 	case q.Stage == Extended && d.now < due:
@@ -155,7 +155,7 @@ func (d *decision) note() {
 // connection without any bytes, and then Heard is Unknown.
 func (d *decision) readLate(due Time) bool {
 	came := d.socket.Received
-	if d.s.Silence.Unread { // Heard may have become that touch before they were read
+	if d.e.Unread { // Heard may have become that touch before they were read
 		came = d.socket.Heard
 	}
 	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
@@ -244,7 +244,7 @@ func (d *decision) ignore(why Reason) Outcome {
 // enter begins a stage of the present silence.
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
-	next.Edge, next.Rounds, next.Seen, next.Stuck, next.Unread = q.Edge, q.Rounds, q.Seen, q.Stuck, q.Unread
+	next.Edge, next.Rounds, next.Seen, next.Stuck = q.Edge, q.Rounds, q.Seen, q.Stuck
 	d.s.Silence = next
 }
 
@@ -265,6 +265,7 @@ func (d *decision) wait(until Time) Outcome {
 // timeout begins with a sign of life, and an answer is to be heard of soon.
 func (d *decision) pollsEvery() time.Duration {
 	switch stage := d.s.Silence.Stage; {
+	case d.s.Holds > 0: // no silence
 	case d.e.Life.Untold() && (stage == Opened || stage == Extended):
 		return d.p.Hop(d.s, d.e.Draw)
 	case d.e.Life == Arrivals && stage == Probing:

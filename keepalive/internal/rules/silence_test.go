@@ -31,6 +31,14 @@ func TestSilence(t *testing.T) {
 			{now: at(3) - 1, want: wait(at(3))},
 			{now: at(3), with: mute, want: closes(rules.Idle)},
 		}},
+		{name: "it speaks in the time that the user gave", policy: rules.Policy{Asks: true}, rows: []row{
+			{now: at(16), with: and(life(rules.Arrivals), mute, answer(rules.Idle, rules.Verdict(90*tick))), want: wait(at(32))},
+			{now: at(32), with: and(life(rules.Arrivals), mute), want: wait(at(48))},
+			{now: at(48), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(40), Signs: 1})), want: heard(at(40))},
+		}},
+		{name: "heard of so long ago that the next silence is over", rows: []row{
+			{now: at(50), with: asked(rules.Socket{Heard: at(20), Signs: 1}), want: heard(at(34))},
+		}, state: rules.State{Silence: rules.Silence{Stage: rules.Extended, Until: at(50)}}},
 		{name: "for ever", policy: rules.Policy{Timeout: forever}, rows: []row{
 			{now: 0, want: wait(rules.Never)},
 			{now: rules.Never - 1, want: wait(rules.Never)},

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/lesismal/nbio"
 
@@ -93,7 +94,8 @@ func (c *Conn) refuse() {
 		return
 	}
 	_ = c.nb.Close()
-	all.Delete(c.nb) // nbio may have told of its end before, see DialAsync
+	// nbio tells of its end soon, unless it has done so before, see DialAsync.
+	time.AfterFunc(time.Minute, func() { all.CompareAndDelete(c.nb, c) })
 }
 
 // Refused returns the reason if the connection was refused, or nil.
