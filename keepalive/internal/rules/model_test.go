@@ -566,7 +566,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
 	came := m.received
 	if m.unread { // they were the last touch, and were read after it
-		came = heard
+		came = heard.Add(heard.Sub(came))
 	}
 	busy := v.isLate() && m.now.Sub(due) > 5*tick && m.arrived > 0 && came.Add(2*tick) > m.touched && q.stage != ignored
 	m.unread = kernel && unread

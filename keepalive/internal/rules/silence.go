@@ -155,8 +155,8 @@ func (d *decision) note() {
 // connection without any bytes, and then Heard is Unknown.
 func (d *decision) readLate(due Time) bool {
 	came := d.socket.Received
-	if d.e.Unread { // Heard may have become that touch before they were read
-		came = d.socket.Heard
+	if d.e.Unread { // Heard may have become that touch before they were read, as inexact as it is now
+		came = d.socket.Heard.Add(d.socket.Heard.Sub(came))
 	}
 	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
 	return d.late(due) && d.socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched

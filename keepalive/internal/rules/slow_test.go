@@ -74,7 +74,7 @@ func TestSlowReader(t *testing.T) {
 		}},
 		{"they were unread once, and a touch came since", []row{
 			{now: at(16), with: behind(1), want: rules.Outcome{Do: rules.Heard, Until: at(12), Spared: true, Slow: true}},
-			{now: at(36), with: and(behind(0), since(at(14)), dueAt(at(30))), want: closes(rules.Idle)},
+			{now: at(40), with: and(behind(0), since(at(18)), dueAt(at(34))), want: closes(rules.Idle)},
 		}},
 		{"the user took that time", []row{
 			{now: at(34), with: and(arrivals, read, dueAt(at(24)), func(e *rules.Evidence) { e.Touched, e.Begun = at(8), at(29) }), want: closes(rules.Idle)},
