@@ -181,7 +181,7 @@ func (g *Guard) writes() bool {
 // life returns what counts as life of the connection.
 func (g *Guard) life() rules.Life { return rules.Life(g.flags.Load() & lifeMask) }
 
-// setFlag sets a flag, or clears it.
+// setFlag sets a flag, or clears it. It reports whether the flag was set.
 func (g *Guard) setFlag(flag uint32, on bool) (was bool) {
 	if on {
 		return g.flags.Or(flag)&flag != 0

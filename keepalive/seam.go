@@ -37,7 +37,7 @@ func init() {
 		Closed:      (*Guard).closed,
 		Lose:        (*Guard).lose,
 		Upgrade:     (*Guard).upgrade,
-		Backlog:     (*Guard).countBacklog,
+		Backlog:     func(g *Guard, counts bool) { g.setFlag(flagBacklog, counts) },
 		Find:        addFinder,
 		SocketTells: socketTells,
 		MaxLinger:   maxLinger,

@@ -26,9 +26,6 @@ func (g *Guard) upgrade(probe func() error, farewell func(reason Reason, deadlin
 	})
 }
 
-// countBacklog is adapter.CountBacklog.
-func (g *Guard) countBacklog(counts bool) { g.setFlag(flagBacklog, counts) }
-
 // isUpgraded reports whether the connection has an upgrade.
 func (g *Guard) isUpgraded() bool { return g.flags.Load()&flagUpgraded != 0 }
 

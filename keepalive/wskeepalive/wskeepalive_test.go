@@ -34,7 +34,7 @@ func (b *busyGorilla) WriteControl(kind int, _ []byte, deadline time.Time) error
 	return nil
 }
 
-// A ping waits for a message being written. With a deadline it could break that message, and other pings
+// A ping waits for a message being written. With a short deadline it could break that message, and other pings
 // need not wait beside it.
 func TestPingWaitsForALongMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
