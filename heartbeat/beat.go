@@ -140,7 +140,16 @@ func (x *beat) waits(behind time.Duration) bool {
 	if x.timer.Rearm(until) {
 		x.until = until
 	}
+	x.catchUp()
 	return true
+}
+
+// catchUp has the connection decided about if stalled could not, because it was just being decided
+// about or a beat was being written.
+func (x *beat) catchUp() {
+	if x.behind.Load() > 0 {
+		x.timer.HandOver()
+	}
 }
 
 // move sets the deadline to d from now, once.
@@ -193,9 +202,7 @@ func (x *beat) sentBeat(err error) {
 	if x.grace { // the wheel's time stands still, but the server's doesn't
 		x.move(max(1, x.delay-x.beater.grace))
 	}
-	if x.behind.Load() > 0 { // the stall came while it was being written
-		x.timer.HandOver()
-	}
+	x.catchUp()
 	x.mu.Unlock()
 	if err != nil {
 		x.end(fmt.Errorf("heartbeat: sending a beat: %w", err), true)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 func TestBeatsComeWithinAThirdOfTheTimeout(t *testing.T) {
@@ -186,5 +188,36 @@ func TestTenThousandConnectionsNeedNoGoroutines(t *testing.T) {
 			require.InDelta(t, 6, s.writes.Load(), 1, "connection %d", i)
 		}
 		require.Equal(t, len(conns), b.Stats().Conns)
+	})
+}
+
+// While a connection is decided about, stalled can't hand it over. What the server has counted of
+// the stall must not wait for the next beat.
+func TestAStallWhileABeatIsDecidedAboutIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := 0
+		w, err := wheel.NewOf(wheel.Config{}, wheel.Funcs[*beat]{
+			Due:   func(*wheel.TimerOf[*beat], *beat) { due++ }, // the test decides
+			Limit: (*beat).limit,
+		})
+		require.NoError(t, err)
+		defer w.Stop()
+		conn, _ := pipe(t, nil)
+		c, err := (&Beater{wheel: w, tick: w.Stats().Tick}).Start(conn, pings)
+		require.NoError(t, err)
+		x := c.beat.Load()
+
+		x.timer.Touch()
+		require.True(t, x.timer.HandOver())
+		synctest.Wait()
+		require.Equal(t, 1, due)
+		x.behind.Store(int64(time.Second))
+		require.False(t, x.timer.HandOver(), "by stalled")
+		require.True(t, x.waits(0), "behind was read before the stall")
+		synctest.Wait()
+		require.Equal(t, 2, due, "decided about again")
+		require.True(t, x.waits(time.Duration(x.behind.Swap(0))))
+		synctest.Wait()
+		require.Equal(t, 2, due)
 	})
 }

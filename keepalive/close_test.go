@@ -218,3 +218,25 @@ func TestACloseAfterTheContextLeavesTheFarewell(t *testing.T) {
 		require.Equal(t, "bye", string(got))
 	})
 }
+
+func TestAFarewellGoesOnAfterTheEndOfTheKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Reason
+		k := newKeeper(t, Config{
+			Timeout: time.Second,
+			Closing: Closing{Timeout: 10 * time.Second, Farewell: func(any, Reason) []byte { return []byte("bye") }},
+			OnClose: func(_ any, reason Reason) { told = append(told, reason) },
+		})
+		_, peer := pipe(k)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 1, k.Stats().Leaving)
+		require.NoError(t, k.Close())
+		require.Empty(t, told)
+		bye, err := io.ReadAll(peer)
+		require.NoError(t, err)
+		require.Equal(t, "bye", string(bye))
+		synctest.Wait()
+		require.Equal(t, []Reason{ReasonIdle}, told)
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
+	})
+}

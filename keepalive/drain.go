@@ -31,7 +31,7 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 	}
 	k.sayGoodbye(spread, wait)
 	for k.remaining() > 0 {
-		if !wait(max(drainPoll, k.policy.Load().Tick/10)) {
+		if !wait(drainPoll) {
 			return k.notDrained(ctx)
 		}
 	}
@@ -39,8 +39,8 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 }
 
 // sayGoodbye condemns all connections, evenly spread over a time: in each tick as many as are
-// due by then, until waiting is cut short. It misses nobody: a connection not seen by it has joined
-// later, and guard sees the drain.
+// due by then, until none is left or waiting is cut short. It misses nobody: a connection not seen
+// by it has joined later, and guard sees the drain.
 func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) {
 	var guards []*Guard
 	for _, g := range k.pool.All() {
@@ -49,7 +49,7 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 	begin, tick := time.Now(), k.policy.Load().Tick
 	for i, g := range guards {
 		for time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {
-			if !wait(min(tick, drainPoll)) {
+			if k.remaining() == 0 || !wait(min(tick, drainPoll)) {
 				return
 			}
 		}

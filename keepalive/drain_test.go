@@ -109,3 +109,25 @@ func TestADrainSaysWhatEndedIt(t *testing.T) {
 		})
 	}
 }
+
+func TestADrainEndsWithTheLastConnection(t *testing.T) {
+	for name, test := range map[string]struct {
+		tick, spread time.Duration
+		leave        bool // before their turns come
+	}{
+		"all leave by themselves": {spread: 10 * time.Minute, leave: true},
+		"a long tick":             {tick: time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Hour, Tick: test.tick})
+			for range 10 {
+				if c, _ := pipe(k); test.leave {
+					time.AfterFunc(time.Second, func() { c.Close() })
+				}
+			}
+			begin := time.Now()
+			require.NoError(t, k.Drain(t.Context(), test.spread))
+			require.Less(t, time.Since(begin), 2*time.Second, name)
+		})
+	}
+}

@@ -141,8 +141,9 @@ func (k *Keeper) Idlest(n int) []any {
 }
 
 // Close ends the Keeper: its connections stay open, unguarded, and so do later connections.
-// OnIdle and OnClose are not called any more, and contexts are done. Closing again does
-// nothing. It always returns nil.
+// OnIdle and OnClose are not called any more, and contexts are done. Only a farewell that is under
+// way goes on: it ends its connection, and OnClose is told. Closing again does nothing. Close always
+// returns nil.
 func (k *Keeper) Close() error {
 	k.close()
 	var guards []*Guard

@@ -22,7 +22,7 @@ type pace struct {
 func (t *pace) take(g *Guard, p *policy) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) == 0 && t.takeAt(time.Now(), p.Closing.MaxPerSecond, p.Tick) {
+	if len(t.queue) == 0 && t.takeAt(time.Now(), p) {
 		return true
 	}
 	if !g.queued { // or it was heard meanwhile, and has its place still
@@ -36,21 +36,26 @@ func (t *pace) take(g *Guard, p *policy) bool {
 	return false
 }
 
-// takeAt takes a turn, if there is one. A tick's worth is given out at once. t.mu must be
+// takeAt takes a turn, if there is one. The turns of a round are given out at once. t.mu must be
 // held.
-func (t *pace) takeAt(now time.Time, perSecond int, tick time.Duration) bool {
+func (t *pace) takeAt(now time.Time, p *policy) bool {
+	perSecond := p.Closing.MaxPerSecond
 	if perSecond == 0 {
 		return true
 	}
 	if t.next.Before(now) {
 		t.next = now
 	}
-	if t.next.Sub(now) >= tick {
+	if t.next.Sub(now) >= round(p) {
 		return false
 	}
 	t.next = t.next.Add(time.Second / time.Duration(perSecond))
 	return true
 }
+
+// round is the time from one look at the queue to the next: a tick. Since the bound is one of a
+// second, it is a second at most.
+func round(p *policy) time.Duration { return min(p.Tick, time.Second) }
 
 // giveBack refunds the turn of a connection found alive.
 func (t *pace) giveBack(perSecond int) {
@@ -78,25 +83,25 @@ func (t *pace) serve(k *Keeper) {
 		case <-timer.C:
 		}
 		p := k.policy.Load()
-		served, more := t.shift(time.Now(), p.Closing.MaxPerSecond, p.Tick)
+		served, more := t.shift(time.Now(), p)
 		for _, g := range served {
 			g.giveTurn()
 		}
 		if !more {
 			return
 		}
-		timer.Reset(p.Tick)
+		timer.Reset(round(p))
 	}
 }
 
 // shift takes the connections due for their turn out of the queue, and reports whether there
 // are more.
-func (t *pace) shift(now time.Time, perSecond int, tick time.Duration) (served []*Guard, more bool) {
+func (t *pace) shift(now time.Time, p *policy) (served []*Guard, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.queue) > 0 {
 		if g := t.queue[0]; g.waits() {
-			if !t.takeAt(now, perSecond, tick) {
+			if !t.takeAt(now, p) {
 				return served, true
 			}
 			served = append(served, g)

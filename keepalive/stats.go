@@ -21,7 +21,7 @@ type Stats struct {
 	RefusedPerKey uint64 // there were Room.MaxPerKey of the same peer; one identified later is in Closed
 	RefusedDrain  uint64 // see Keeper.Drain
 
-	Closed     map[Reason]uint64 // guarded connections ended before Keeper.Close
+	Closed     map[Reason]uint64 // guarded connections ended before Keeper.Close, or by a farewell begun before it
 	WouldClose map[Reason]uint64 // with Closing.DryRun
 
 	Spared    uint64  // not closed because the socket had heard of the peer; with ActivityKernel, lived

@@ -3,6 +3,7 @@ package keepalive
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +197,7 @@ func TestAnUpdateWithoutAPaceClosesTheQueueAtOnce(t *testing.T) {
 }
 
 func TestTurns(t *testing.T) {
-	k := newKeeper(t, Config{Closing: Closing{MaxPerSecond: 10}})
+	k := newKeeper(t, Config{Tick: time.Second / 10, Closing: Closing{MaxPerSecond: 10}})
 	first, err := guardOf(k, nil)
 	require.NoError(t, err)
 	second, err := guardOf(k, nil)
@@ -209,13 +210,37 @@ func TestTurns(t *testing.T) {
 
 	now := time.Now()
 	turns := pace{next: now, back: make(chan struct{}, 1)}
-	require.True(t, turns.takeAt(now, 10, time.Second/10))
+	require.True(t, turns.takeAt(now, p))
 	require.Equal(t, now.Add(time.Second/10), turns.next)
-	require.False(t, turns.takeAt(now, 10, time.Second/10))
+	require.False(t, turns.takeAt(now, p))
 	turns.giveBack(10)
 	require.Equal(t, now, turns.next)
 	require.Len(t, turns.back, 1)
-	require.True(t, turns.takeAt(now, 10, time.Second/10))
+	require.True(t, turns.takeAt(now, p))
 	turns.giveBack(0) // an Update has ended the pace
-	require.True(t, turns.takeAt(now, 0, time.Second/10))
+	require.True(t, turns.takeAt(now, newKeeper(t, Config{}).policy.Load()))
+}
+
+// Turns are not given out for more than a second at once, however long the tick is.
+func TestTurnsOfALongTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed [1000]atomic.Int64 // when, in the order of closing
+		var n atomic.Int64
+		k := newKeeper(t, Config{
+			Timeout: time.Hour, Tick: time.Minute, Closing: Closing{MaxPerSecond: 10},
+			OnClose: func(any, Reason) { closed[n.Add(1)-1].Store(time.Now().UnixNano()) },
+		})
+		for range closed {
+			pipe(k)
+		}
+		for k.Len() > 0 {
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		for i := range closed[20:] {
+			took := time.Duration(closed[i+20].Load() - closed[i].Load())
+			require.GreaterOrEqual(t, took, time.Second, "closes %d to %d", i, i+20)
+		}
+		require.Less(t, time.Duration(closed[999].Load()-closed[0].Load()), 110*time.Second, "ten in a second")
+	})
 }

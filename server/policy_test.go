@@ -138,6 +138,20 @@ func TestShutdownBoundsTheDelay(t *testing.T) {
 	require.NoError(t, <-r.result)
 }
 
+// Somebody else says goodbye, and takes an hour for it.
+func TestShutdownBoundsTheDrain(t *testing.T) {
+	r := start(t, Config{Drain: time.Hour})
+	for range 10 {
+		require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"))
+	}
+	r.cancel()
+	require.Eventually(t, r.Draining, eternal, ms)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*ms)
+	defer cancel()
+	require.ErrorIs(t, r.Shutdown(ctx), context.DeadlineExceeded)
+	require.NoError(t, <-r.result)
+}
+
 func TestShutdownTimeoutFollowsTheDrain(t *testing.T) {
 	s := idle(t, Config{DrainDelay: time.Second, Drain: time.Minute})
 	require.Equal(t, 71*time.Second, s.Config().ShutdownTimeout)

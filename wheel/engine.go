@@ -101,8 +101,8 @@ func NewOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 
 // begin sets the clocks and starts the hand.
 func (w *WheelOf[V]) begin(since, asleep func() time.Duration) {
-	w.since, w.asleep = since, asleep
-	w.pace.asleep = asleep() // before the start, and nobody's stall
+	before := asleep()
+	w.since, w.asleep = since, func() time.Duration { return asleep() - before }
 	w.alarm = time.NewTimer(w.clock.tick)
 	go w.run()
 }

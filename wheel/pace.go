@@ -15,7 +15,7 @@ type pace struct {
 	stall time.Duration // a longer gap is a stall; negative: no gap is
 
 	looked time.Duration // the last look
-	asleep time.Duration // suspend time by then; only differences count
+	asleep time.Duration // suspend time by then
 	grace  time.Duration // rest of the grace after the last stall
 	row    int           // stalls without counted time between them
 	lost   time.Duration // all time left out so far

@@ -332,3 +332,15 @@ func TestStallIsNoLateness(t *testing.T) {
 	require.True(t, ok)
 	require.Less(t, w.Stats().Late.Max, time.Second)
 }
+
+func TestLostCountsSinceTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, clock := newJumpingWheel(t, Config{Tick: 10 * ms}, func(*TimerOf[int], int) {})
+		time.Sleep(time.Second)
+		require.Zero(t, w.Lost(), "the machine slept before the wheel was made")
+		clock.napBy(time.Minute)
+		time.Sleep(20 * ms)
+		require.GreaterOrEqual(t, w.Lost(), time.Minute)
+		require.Less(t, w.Lost(), time.Minute+100*ms)
+	})
+}

@@ -13,7 +13,7 @@ type times struct {
 	clock clock // read by touches
 
 	since  func() time.Duration // time since the start
-	asleep func() time.Duration // suspend time missing from since; only differences count
+	asleep func() time.Duration // suspend time missing from since
 
 	timeMu  sync.Mutex // guards the fields below
 	pace    pace
