@@ -30,8 +30,8 @@ explore: ## the wheel in every interleaving of two and of three actors: some min
 chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/...", but SKIP='^TestX$$', with TAGS=interop, with STOP=200ms; SEED=7 RUN='^TestX$$' repeats a failure
 	@cd tools && $(GO) run ./chaos -time $(or $(TIME),10m) -pkgs "$(or $(PKGS),./...)" -seed $(or $(SEED),0) -stop $(or $(STOP),0) -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
 
-stress: ## tests N=20 times each, four at once, beside four busy loops, of PKGS="./wheel ./pool/..."
-	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
+stress: ## tests N=4 times each, four at once, beside four busy loops, of PKGS="./wheel ./pool/..."
+	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),4) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
 
 mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
 	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)

@@ -156,3 +156,22 @@ func TestInterruptedStressKeepsTheLogOfEachRun(t *testing.T) {
 		require.Equal(t, "said much\n", string(text), log)
 	}
 }
+
+// A program stands in for scripts/with and the tests. Each run notes its folder.
+func TestStressGoesByRounds(t *testing.T) {
+	dir := t.TempDir()
+	with := filepath.Join(dir, "with")
+	program := "#!/bin/sh\n[ $1 = plain ] || exit 0\nbasename $PWD >> " + dir + "/order\n"
+	require.NoError(t, os.WriteFile(with, []byte(program), 0o700))
+	var pkgs []gotest.Package
+	for _, name := range []string{"a", "b"} {
+		pkg := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(pkg, 0o700))
+		pkgs = append(pkgs, gotest.Package{Module: dir, Dir: pkg, Name: "./" + name})
+	}
+	w := &workshop{dir: dir, logs: dir, with: with, options: options{timeout: time.Minute}}
+	require.NoError(t, w.stress(t.Context(), pkgs, 3, 2, 0))
+	order, err := os.ReadFile(filepath.Join(dir, "order"))
+	require.NoError(t, err)
+	require.Equal(t, "a\na\nb\nb\na\nb\n", string(order))
+}

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 	stop := flags.Duration("stop", 0, "stops of that length, too, at places that few calls reach")
 	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take; with -faults no more than a quarter of -time")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
-	times := flags.Int("times", 20, "with -stress: how often each package runs")
+	times := flags.Int("times", 4, "with -stress: how often each package runs")
 	atOnce := flags.Int("at-once", 4, "with -stress: how many runs of a package go at the same time")
 	busy := flags.Int("busy", 4, "with -stress: how many busy loops")
 	seek := flags.Bool("faults", false, "seek the seeded faults, or those that are named")

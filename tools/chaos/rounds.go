@@ -51,7 +51,8 @@ func (w *workshop) chaos(ctx context.Context, pkgs []gotest.Package, seed uint64
 	return found.err()
 }
 
-// stress runs each package a number of times, some runs at once, beside busy loops.
+// stress runs each package a number of times, beside busy loops. It goes by rounds, so that each package has been
+// seen before one is seen again. A round of a package is some runs at once.
 func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, atOnce, busy int) error {
 	if times < 1 || atOnce < 1 || busy < 0 {
 		return fmt.Errorf("-times %d -at-once %d -busy %d, must be at least 1, 1 and 0", times, atOnce, busy)
@@ -68,18 +69,22 @@ func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, atO
 		}()
 	}
 	var found findings
-	for _, p := range pkgs {
-		t, err := w.build(p, nil)
-		if err != nil {
-			return errors.Join(found.err(), err)
-		}
-		var runs errgroup.Group
-		runs.SetLimit(atOnce)
-		for n := range times {
-			runs.Go(func() error { return w.once(ctx, t, 0, fmt.Sprintf("%s-stress-%d", p.Name, n+1), &found) })
-		}
-		if err := runs.Wait(); err != nil {
-			return errors.Join(found.err(), err)
+	built := make([]*tests, len(pkgs))
+	for begin := 0; begin < times; begin += atOnce {
+		for i, p := range pkgs {
+			if built[i] == nil {
+				var err error
+				if built[i], err = w.build(p, nil); err != nil {
+					return errors.Join(found.err(), err)
+				}
+			}
+			var runs errgroup.Group
+			for n := begin; n < min(begin+atOnce, times); n++ {
+				runs.Go(func() error { return w.once(ctx, built[i], 0, fmt.Sprintf("%s-stress-%d", p.Name, n+1), &found) })
+			}
+			if err := runs.Wait(); err != nil {
+				return errors.Join(found.err(), err)
+			}
 		}
 	}
 	return found.err()
