@@ -18,9 +18,6 @@ const (
 	// searchYears is how far ahead a cron expression must have a time. Between two 29ths of February
 	// there can be eight years.
 	searchYears = 9
-
-	// anyHour is the bit of a star in the hours of a cron expression.
-	anyHour = 1 << 63
 )
 
 var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom).
@@ -28,8 +25,8 @@ var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Mo
 
 // Schedule says when a periodic task runs again: see Topic.Every.
 type Schedule struct {
-	interval time.Duration      // or zero
-	cron     *cron.SpecSchedule // or nil
+	interval time.Duration // or zero
+	cron     *expression   // or nil
 }
 
 // ParseSchedule reads the text of Topic.Every. The error wraps ErrArgument.
@@ -50,10 +47,11 @@ func ParseSchedule(text string) (Schedule, error) {
 		interval, _ := time.ParseDuration(every)
 		return scheduleOf(text, interval)
 	case *cron.SpecSchedule:
-		if parsed.Next(time.Unix(0, 0).UTC()).IsZero() {
+		e := newExpression(parsed)
+		if e.next(time.Unix(0, 0).UTC()).IsZero() {
 			return Schedule{}, fmt.Errorf("%w: Every %q, must have a time within %d years", ErrArgument, text, searchYears)
 		}
-		return Schedule{cron: parsed}, nil
+		return Schedule{cron: e}, nil
 	}
 	return Schedule{}, fmt.Errorf("%w: Every %q, must be a duration or a cron expression", ErrArgument, text)
 }
@@ -73,38 +71,12 @@ func (s Schedule) Next(due, now time.Time) time.Time {
 	if s.cron == nil {
 		return due.Add(max(late, 0).Truncate(s.interval) + s.interval)
 	}
-	next := due
+	after := due.UTC()
 	if late > 0 {
-		next = now
+		after = now.UTC()
 	}
-	next = next.UTC() // the zone of an expression without one
-	for {
-		from := next
-		if next = s.cron.Next(from); next.IsZero() {
-			return from.AddDate(1, 0, 0) // ParseSchedule lets no such expression pass
-		}
-		if s.cron.Hour&anyHour != 0 || !repeated(next.In(s.zone())) {
-			return next.UTC()
-		}
+	if next := s.cron.next(after); !next.IsZero() {
+		return next
 	}
-}
-
-func (s Schedule) zone() *time.Location {
-	if s.cron.Location == time.Local {
-		return time.UTC
-	}
-	return s.cron.Location
-}
-
-// repeated reports whether the clocks of t's zone showed the same time once before, since they were
-// put back in between.
-func repeated(t time.Time) bool {
-	const longest = 3 * time.Hour // of the steps of a zone
-	_, now := t.Zone()
-	_, before := t.Add(-longest).Zone()
-	if before <= now {
-		return false
-	}
-	_, then := t.Add(time.Duration(now-before) * time.Second).Zone()
-	return then == before
+	return after.AddDate(1, 0, 0) // ParseSchedule lets no such expression pass
 }

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,14 @@ func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
 		{"CRON_TZ=Europe/Berlin 0 */2 * * *", "2026-10-24 22:00:00", 0, []string{"2026-10-25 00:00:00", "2026-10-25 03:00:00"}},
 		{"CRON_TZ=Europe/Berlin 0 * * * *", "2026-10-24 23:00:00", 0, []string{"2026-10-25 00:00:00", "2026-10-25 01:00:00", "2026-10-25 02:00:00"}},
 		{"CRON_TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-03 14:45:00", 0, []string{"2026-04-04 14:45:00", "2026-04-05 15:15:00"}}, // half an hour
+		{"CRON_TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-02 15:45:00", 0, []string{"2026-10-03 15:45:00", "2026-10-04 15:15:00"}},
+
+		// Midnight is skipped, on a Friday and on a Sunday.
+		{"CRON_TZ=Africa/Cairo 0 9 * * 4", "2026-04-23 07:00:00", 0, []string{"2026-04-30 06:00:00"}},
+		{"CRON_TZ=Africa/Cairo 0 9 * * 5", "2026-04-17 07:00:00", 0, []string{"2026-04-24 06:00:00", "2026-05-01 06:00:00"}},
+		{"CRON_TZ=Africa/Cairo 0 0 * * *", "2026-04-22 22:00:00", 0, []string{"2026-04-23 22:00:00", "2026-04-24 21:00:00"}},
+		{"CRON_TZ=America/Santiago 0 9 * * 6", "2026-09-05 13:00:00", 0, []string{"2026-09-12 12:00:00"}},
+		{"CRON_TZ=Asia/Beirut @weekly", "2026-03-21 22:00:00", 0, []string{"2026-03-28 22:00:00", "2026-04-04 21:00:00"}},
 	} {
 		t.Run(c.every+" "+c.due, func(t *testing.T) {
 			schedule, err := engine.ParseSchedule(c.every)
@@ -68,6 +78,72 @@ func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Another way to the same times: a walk through the days of all steps of the clocks in a year. A time that the
+// clocks skip counts later by the step. One that they show twice counts once, unless all hours are meant.
+func TestTheTimesOfAnExpressionAreThoseOfAWalk(t *testing.T) {
+	const quarter = 15 * time.Minute // all expressions and steps are multiples of it
+	for _, name := range []string{
+		"Europe/Berlin", "Africa/Cairo", "America/Santiago", "America/Havana", "America/Nuuk", "America/St_Johns",
+		"Asia/Beirut", "Australia/Lord_Howe", "Antarctica/Troll", "Atlantic/Azores", "Asia/Kolkata",
+	} {
+		zone, err := time.LoadLocation(name)
+		require.NoError(t, err)
+		for _, text := range []string{
+			"30 2 * * *", "0 9 * * 4", "15 2 * * *", "*/15 0-3 * * *", "0 0 * * *", "15 23,0,1 * * *", "*/30 22-23 * * *",
+			"*/15 * * * 5", "15 * * * *", "0 0 * * 0", "45 23 * * 6", "0 0 29 3 *", "30 0 25 10 1",
+		} {
+			schedule, err := engine.ParseSchedule("CRON_TZ=" + name + " " + text)
+			require.NoError(t, err)
+			for _, step := range steps(zone) {
+				begin, end := step.Add(-36*time.Hour).Truncate(24*time.Hour), step.Add(36*time.Hour)
+				next := begin.Add(-1)
+				for _, want := range walk(t, zone, text, begin, end, quarter) {
+					next = schedule.Next(next, next)
+					require.Equal(t, want, next, "%s in %s", text, name)
+				}
+				require.False(t, schedule.Next(next, next).Before(end), "%s in %s: one more before %v", text, name, end)
+			}
+		}
+	}
+}
+
+// steps returns when the clocks of a zone make a step in 2026.
+func steps(zone *time.Location) (steps []time.Time) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, end := at.In(zone).ZoneBounds(); !end.IsZero() && end.Year() == 2026; _, end = end.ZoneBounds() {
+		steps = append(steps, end.UTC())
+	}
+	return append(steps, at) // and where is none
+}
+
+// walk returns all times of an expression in [begin, end), by its times in UTC and the clocks of the zone.
+func walk(t *testing.T, zone *time.Location, text string, begin, end time.Time, by time.Duration) []time.Time {
+	inUTC, err := engine.ParseSchedule(text)
+	require.NoError(t, err)
+	shown := func(at time.Time) time.Time {
+		_, ahead := at.In(zone).Zone()
+		return at.Add(time.Duration(ahead) * time.Second)
+	}
+	matches := func(clock time.Time) bool { return inUTC.Next(clock.Add(-1), clock.Add(-1)).Equal(clock) }
+	eachHour := strings.Fields(text)[1] == "*"
+	found, before := map[time.Time]bool{}, map[time.Time]bool{}
+	for at := begin.Add(-4 * time.Hour); at.Before(end); at = at.Add(by) {
+		clock := shown(at)
+		if matches(clock) && (eachHour || !before[clock]) {
+			found[at] = true
+		}
+		before[clock] = true
+		first := shown(at.Add(-by)).Add(by)
+		for skipped := first; !eachHour && skipped.Before(clock); skipped = skipped.Add(by) {
+			if matches(skipped) {
+				found[at.Add(skipped.Sub(first))] = true
+			}
+		}
+	}
+	times := slices.SortedFunc(maps.Keys(found), time.Time.Compare)
+	return slices.DeleteFunc(times, func(at time.Time) bool { return at.Before(begin) || !at.Before(end) })
 }
 
 func TestTheZoneOfTheCallerDoesNotMatter(t *testing.T) {
