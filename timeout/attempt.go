@@ -21,6 +21,9 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 		defer cancel()
 	}
 	call := a.Callback
+	if topic.Pull { // nobody makes it
+		call = nil
+	}
 	if call == nil && handler == nil {
 		call = topic.Callback
 	}
@@ -59,7 +62,7 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
-	case errors.Is(err, ErrAccepted), again:
+	case isAccepted(err), again:
 		leave(nil)
 	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
 		leave(errNoCall)
@@ -115,7 +118,7 @@ func (w *worker) postpone(a *attempt, wait time.Duration) {
 // end settles an attempt with the error of its handler.
 func (w *worker) end(a *attempt, topic Topic, err error) {
 	took := time.Since(a.begun)
-	accepted := errors.Is(err, ErrAccepted)
+	accepted := isAccepted(err)
 	if accepted {
 		err = nil
 		w.mu.Lock()

@@ -258,3 +258,16 @@ func TestCallbacksThatCanNeverBeMadeAreRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestAPulledTopicMakesNoCallbacks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{})
+		r.pulled(timeout.Topic{})
+		ran := 0
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { ran++; return nil }))
+		r.call("1", "good")
+		pass(time.Minute)
+		require.Zero(t, caller.count("good"))
+		require.Equal(t, 1, ran)
+	})
+}

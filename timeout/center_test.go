@@ -1133,3 +1133,20 @@ func TestGetAllTellsWhatIsNotThere(t *testing.T) {
 		require.ErrorIs(t, err, timeout.ErrArgument)
 	})
 }
+
+// A task there could pass for the mark of a shard, and no program would open the engine again.
+func TestTheTopicOfMarksIsReserved(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		const want = "timeout: invalid argument: topic heartwheel.sharded is reserved for the marks of shards"
+		_, err := r.Set(t.Context(), timeout.Task{Topic: engine.Reserved, ID: "place", After: time.Hour})
+		require.EqualError(t, err, want)
+		_, err = r.SetAll(t.Context(), []timeout.Task{{Topic: engine.Reserved, ID: "place", After: time.Hour}})
+		require.ErrorContains(t, err, want)
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: engine.Reserved})
+		require.EqualError(t, err, want)
+		topics, err := r.Topics(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, topics)
+	})
+}

@@ -16,6 +16,9 @@ import (
 // error may be wrapped.
 var ErrAccepted = errors.New("timeout: accepted, the result comes later")
 
+// isAccepted reports whether an attempt goes on elsewhere.
+func isAccepted(err error) bool { return errors.Is(err, ErrAccepted) && !IsPermanent(err) }
+
 // Permanent marks the error of an attempt as one that another attempt would meet as well: the
 // task is Dead at once, however many attempts are left. The result has the text of err, and
 // errors.Is and errors.As see through it. Permanent(nil) is nil.

@@ -86,3 +86,15 @@ func TestAContextCarriesTheTokenOfItsLease(t *testing.T) {
 	token, _ = timeout.TokenOf(timeout.WithToken(ctx, inner))
 	require.Equal(t, inner, token, "the innermost lease is the one that runs")
 }
+
+func TestPermanentGoesBeforeAccepted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			return errors.Join(timeout.Permanent(io.EOF), timeout.ErrAccepted)
+		}))
+		r.set("1", 0)
+		pass(time.Second)
+		require.Equal(t, timeout.Dead, r.state("1").State)
+	})
+}

@@ -15,7 +15,7 @@ func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 	if err := c.open(); err != nil {
 		return Topic{}, err
 	}
-	if err := topic.Check(); err != nil {
+	if err := errors.Join(topic.Check(), checkReserved(topic.Name)); err != nil {
 		return Topic{}, err
 	}
 	if topic.Callback != nil {
@@ -29,6 +29,15 @@ func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 		c.look()
 	}
 	return kept, err
+}
+
+// checkReserved refuses the topic of package sharded: a task there could pass for the mark of a shard, and no
+// program would open the engine again.
+func checkReserved(topic string) error {
+	if topic == engine.Reserved {
+		return fmt.Errorf("%w: topic %s is reserved for the marks of shards", ErrArgument, topic)
+	}
+	return nil
 }
 
 // Topics returns all topics, by name.

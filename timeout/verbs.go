@@ -98,7 +98,7 @@ func (c *Center) checkTasks(tasks ...Task) error {
 		return err
 	}
 	for _, task := range tasks {
-		if err := task.Check(); err != nil {
+		if err := errors.Join(task.Check(), checkReserved(task.Topic)); err != nil {
 			return err
 		}
 		if task.Callback != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -56,15 +57,17 @@ const minFeedbackKey = 32
 
 // feedbackKeys returns timeout.Config's.
 func (o *options) feedbackKeys() ([][]byte, error) {
-	for i, text := range o.feedbackKey {
-		if slices.Contains(o.callSecrets, text) {
-			return nil, fmt.Errorf("feedback-key %d is a callback-secret, too, must be another one: targets know that", i+1)
-		}
-	}
 	keys, err := parseSecrets("feedback-key", o.feedbackKey)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := parseSecrets("callback-secret", o.callSecrets)
 	for i, key := range keys {
 		if len(key) < minFeedbackKey {
 			return nil, fmt.Errorf("feedback-key %d has %d bytes, must have at least %d", i+1, len(key), minFeedbackKey)
+		}
+		if slices.ContainsFunc(secrets, func(secret []byte) bool { return bytes.Equal(secret, key) }) {
+			return nil, fmt.Errorf("feedback-key %d is a callback-secret, too, must be another one: targets know that", i+1)
 		}
 	}
 	return keys, err

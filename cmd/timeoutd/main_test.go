@@ -100,10 +100,12 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	short, good := "whsec_"+strings.Repeat("c2Vj", 8), "whsec_"+strings.Repeat("c2Vj", 11)
+	padded := good + "cw=="
 	for want, pairs := range map[string][]string{
 		"feedback-key 2 has 24 bytes, must have at least 32":   {"TIMEOUTD_FEEDBACK_KEY", good + " " + short},
 		"feedback-key: timeout: invalid argument: secret of 6": {"TIMEOUTD_FEEDBACK_KEY", "secret"},
 		"feedback-key 1 is a callback-secret, too":             {"TIMEOUTD_FEEDBACK_KEY", good, "TIMEOUTD_CALLBACK_SECRET", good},
+		"feedback-key 2 is a callback-secret, too":             {"TIMEOUTD_FEEDBACK_KEY", good + " " + strings.TrimRight(padded, "="), "TIMEOUTD_CALLBACK_SECRET", padded},
 		"peers is there without a read-token, must have one":   {"TIMEOUTD_PEERS", "http://a:1", "TIMEOUTD_ADMIN_TOKEN", "master-0123456789"},
 	} {
 		o, err := read(nil, environment(pairs...))

@@ -159,6 +159,9 @@ func (k Key) Check() error {
 	return nil
 }
 
+// Reserved is the topic in which package sharded marks its shards. A centre refuses it.
+const Reserved = "heartwheel.sharded"
+
 // CheckTopic returns an error wrapping ErrArgument if name is no valid name of a topic.
 func CheckTopic(name string) error {
 	if name == "" || len(name) > MaxTopic {

@@ -90,3 +90,25 @@ func TestATaskCanDieAndBeReplayedAgainAndAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestAProgramMayChangeItsCallback(t *testing.T) {
+	e, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "t"}, true)
+	require.NoError(t, err)
+	given := func() *engine.Callback {
+		return &engine.Callback{Kind: "http", Target: "http://a/", Header: map[string]string{"A": "1"}, Final: []int{422}}
+	}
+	change := func(c *engine.Callback) { c.Target, c.Header["A"], c.Final[0] = "http://b/", "2", 423 }
+	own := given()
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "1", After: time.Hour, Callback: own}})
+	require.NoError(t, err)
+	change(own)
+	for range 2 {
+		got, err := e.Get(t.Context(), []engine.Key{{Topic: "t", ID: "1"}})
+		require.NoError(t, err)
+		require.Equal(t, given(), got[0].Callback)
+		change(got[0].Callback)
+	}
+}

@@ -19,7 +19,7 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 	if err := e.enter(ctx); err != nil {
 		return engine.Batch{}, err
 	}
-	if ask.Topic == Reserved {
+	if ask.Topic == engine.Reserved {
 		return engine.Batch{}, noTopic(ask.Topic)
 	}
 	x := e.newExpiry(ask)

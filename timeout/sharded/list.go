@@ -18,7 +18,7 @@ func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, 
 		return page, err
 	}
 	next, err := e.parseCursor(query.Cursor)
-	if err != nil || query.Topic == Reserved {
+	if err != nil || query.Topic == engine.Reserved {
 		return page, err
 	}
 	query.Limit = cmp.Or(query.Limit, 100)

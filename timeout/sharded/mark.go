@@ -11,10 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Reserved is the topic of each shard's mark. It can't be used for anything else.
-const Reserved = "heartwheel.sharded"
-
-// The tasks of the topic Reserved. Nobody leases them.
+// The tasks of the topic engine.Reserved. Nobody leases them.
 const (
 	placeID   = "place"   // has the mark, and is set only if absent
 	foundedID = "founded" // its presence means: all shards have a mark
@@ -32,7 +29,7 @@ type mark struct {
 
 // readMark returns the mark of a shard. Without a mark, Set is empty.
 func readMark(ctx context.Context, e engine.Engine) (m mark, err error) {
-	tasks, err := e.Get(ctx, []engine.Key{{Topic: Reserved, ID: placeID}, {Topic: Reserved, ID: foundedID}})
+	tasks, err := e.Get(ctx, []engine.Key{{Topic: engine.Reserved, ID: placeID}, {Topic: engine.Reserved, ID: foundedID}})
 	if err != nil || tasks[0].State == engine.None {
 		return m, err
 	}
@@ -59,10 +56,10 @@ func writeMark(ctx context.Context, e engine.Engine, m mark) (mark, error) {
 var never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 func write(ctx context.Context, e engine.Engine, id string, payload []byte) error {
-	if _, err := e.SetTopic(ctx, engine.Topic{Name: Reserved, Slots: 1, Paused: true}, true); err != nil {
+	if _, err := e.SetTopic(ctx, engine.Topic{Name: engine.Reserved, Slots: 1, Paused: true}, true); err != nil {
 		return err
 	}
-	answers, err := e.Set(ctx, []engine.Task{{Topic: Reserved, ID: id, Payload: payload, Due: never, IfAbsent: true}})
+	answers, err := e.Set(ctx, []engine.Task{{Topic: engine.Reserved, ID: id, Payload: payload, Due: never, IfAbsent: true}})
 	if err != nil {
 		return err
 	}
@@ -181,7 +178,7 @@ func (e *core) unused(ctx context.Context, s *shard) error {
 		return e.of(s, err)
 	}
 	for _, topic := range topics {
-		if topic.Name != Reserved && len(e.shards) > 1 {
+		if topic.Name != engine.Reserved && len(e.shards) > 1 {
 			return e.of(s, fmt.Errorf("%w: it has topic %q from a time when it was used alone, must be empty", engine.ErrConflict, topic.Name))
 		}
 	}

@@ -78,16 +78,16 @@ func TestTheMarksAreNobodysTasks(t *testing.T) {
 	topics, err := e.Topics(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, topics)
-	_, err = e.SetTopic(t.Context(), engine.Topic{Name: sharded.Reserved}, false)
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: engine.Reserved}, false)
 	require.ErrorIs(t, err, engine.ErrArgument)
-	require.ErrorIs(t, e.DropTopic(t.Context(), sharded.Reserved), engine.ErrNotFound)
-	page, err := e.List(t.Context(), engine.Query{Topic: sharded.Reserved, State: engine.Pending})
+	require.ErrorIs(t, e.DropTopic(t.Context(), engine.Reserved), engine.ErrNotFound)
+	page, err := e.List(t.Context(), engine.Query{Topic: engine.Reserved, State: engine.Pending})
 	require.NoError(t, err)
 	require.Empty(t, page.Tasks)
-	_, err = e.Expire(t.Context(), engine.Ask{Topic: sharded.Reserved, Max: 10, Lease: time.Hour})
+	_, err = e.Expire(t.Context(), engine.Ask{Topic: engine.Reserved, Max: 10, Lease: time.Hour})
 	require.ErrorIs(t, err, engine.ErrNotFound)
 	for _, id := range []string{"place", "founded"} {
-		key := engine.Key{Topic: sharded.Reserved, ID: id}
+		key := engine.Key{Topic: engine.Reserved, ID: id}
 		_, err := e.Remove(t.Context(), []engine.Removal{{Key: key}})
 		require.NoError(t, err)
 		_, err = e.Move(t.Context(), []engine.Move{{Key: key}})

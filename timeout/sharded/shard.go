@@ -189,7 +189,7 @@ func (e *core) reach(ctx context.Context, s *shard) error {
 	if err := e.align(ctx, s, eng); err != nil {
 		return err
 	}
-	_, err = eng.Set(ctx, []engine.Task{{Topic: Reserved, ID: probeID, Due: never}})
+	_, err = eng.Set(ctx, []engine.Task{{Topic: engine.Reserved, ID: probeID, Due: never}})
 	if ctx.Err() == nil && !isTimeout(err) {
 		return nil // a refusal is an answer
 	}

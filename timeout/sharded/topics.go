@@ -22,8 +22,8 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 	if err := e.enter(ctx); err != nil {
 		return kept, err
 	}
-	if wanted.Name == Reserved {
-		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, Reserved)
+	if wanted.Name == engine.Reserved {
+		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, engine.Reserved)
 	}
 	wanted = e.shareOf(wanted)
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
@@ -67,7 +67,7 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine
 	if err := e.enter(ctx); err != nil {
 		return kept, err
 	}
-	if name == Reserved {
+	if name == engine.Reserved {
 		return kept, noTopic(name)
 	}
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
@@ -175,7 +175,7 @@ func (e *core) firstTopics(ctx context.Context) ([]engine.Topic, error) {
 	return e.topicsOf(ctx, e.shards[0], e.cfg.Patience/3)
 }
 
-// topicsOf returns a shard's topics, without Reserved.
+// topicsOf returns a shard's topics, without engine.Reserved.
 func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (topics []engine.Topic, err error) {
 	err = e.callWithin(ctx, s, patience, func(ctx context.Context, eng engine.Engine) (err error) {
 		topics, err = visible(ctx, eng)
@@ -186,7 +186,7 @@ func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (
 
 func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
 	topics, err := e.Topics(ctx)
-	return slices.DeleteFunc(topics, func(t engine.Topic) bool { return t.Name == Reserved }), err
+	return slices.DeleteFunc(topics, func(t engine.Topic) bool { return t.Name == engine.Reserved }), err
 }
 
 // Topics implements engine.Engine: it returns the topics of the first answering shard.
@@ -214,7 +214,7 @@ func (e *core) DropTopic(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
-	if name == Reserved {
+	if name == engine.Reserved {
 		return noTopic(name)
 	}
 	for _, s := range e.shards { // begin only if all shards answer
@@ -302,7 +302,7 @@ func (e *core) Count(ctx context.Context, topic string) (sum engine.Counts, err 
 	if err := e.enter(ctx); err != nil {
 		return sum, err
 	}
-	if topic == Reserved {
+	if topic == engine.Reserved {
 		return sum, noTopic(topic)
 	}
 	parts := make([]engine.Counts, len(e.shards))

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
 // held is a shard that once waits before it tells its topics.
@@ -56,7 +55,7 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	topics, err := shard.Engine.Topics(t.Context())
 	require.NoError(t, err)
 	for _, topic := range topics {
-		require.True(t, topic.Paused || topic.Name == sharded.Reserved)
+		require.True(t, topic.Paused || topic.Name == engine.Reserved)
 	}
 }
 

@@ -60,7 +60,7 @@ func (t truth) Upcoming(ctx context.Context, topic string, slots []int, until ti
 	if limit < 1 {
 		return page, fmt.Errorf("%w: limit %d of a page, must be positive", engine.ErrArgument, limit)
 	}
-	if topic == Reserved {
+	if topic == engine.Reserved {
 		return page, noTopic(topic)
 	}
 	read, err := e.readUpcoming(ctx, topic, slots, until, at, max(1, limit/len(e.shards)))
@@ -198,7 +198,7 @@ func (t truth) Claim(ctx context.Context, topic, node string, wanted []engine.Wa
 	if err := t.e.enter(ctx); err != nil {
 		return nil, err
 	}
-	if topic == Reserved {
+	if topic == engine.Reserved {
 		return nil, noTopic(topic)
 	}
 	key := func(w engine.Wanted) engine.Key { return engine.Key{Topic: topic, ID: w.ID} }

@@ -11,13 +11,13 @@ import (
 )
 
 // scatter gives each shard its part of a batch. It returns the answers in the order of the batch,
-// and an error for each missing answer. Tasks of the topic Reserved get a zero answer. do has the
+// and an error for each missing answer. Tasks of the topic engine.Reserved get a zero answer. do has the
 // form of engine.Engine.Move. If its error wraps ErrPartial, scatter keeps the known answers.
 func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) engine.Key, known func(A) bool, do func(engine.Engine, context.Context, []T) ([]A, error)) ([]A, []error) {
 	answers, failed := make([]A, len(batch)), make([]error, len(batch))
 	parts := make([][]int, len(e.shards))
 	for i, one := range batch {
-		if key(one).Topic == Reserved {
+		if key(one).Topic == engine.Reserved {
 			continue
 		}
 		place := Place(key(one), len(e.shards))
@@ -114,8 +114,8 @@ func (e *core) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, e
 		return e.set(ctx, eng, some)
 	}))
 	for i := range answers {
-		if tasks[i].Topic == Reserved {
-			answers[i].Err = noTopic(Reserved)
+		if tasks[i].Topic == engine.Reserved {
+			answers[i].Err = noTopic(engine.Reserved)
 		}
 	}
 	return answers, err
@@ -191,7 +191,7 @@ func (e *core) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error
 	}
 	tasks, failed := scatter(ctx, e, keys, ofKey, isThere, engine.Engine.Get)
 	for i, key := range keys {
-		if failed[i] != nil || key.Topic == Reserved {
+		if failed[i] != nil || key.Topic == engine.Reserved {
 			tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID}
 		}
 	}
@@ -213,7 +213,7 @@ func (e *core) Executions(ctx context.Context, key engine.Key, limit int) (log [
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	if key.Topic == Reserved {
+	if key.Topic == engine.Reserved {
 		return nil, nil
 	}
 	err = e.call(ctx, e.shards[Place(key, len(e.shards))], func(ctx context.Context, eng engine.Engine) (err error) {

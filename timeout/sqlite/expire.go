@@ -34,7 +34,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		leased, died, settled := len(batch.Leased), len(batch.Died), len(batch.Settled)
 		err := e.write(ctx, func(s session) error {
 			batch.Leased, batch.Died, batch.Settled, x.fence = batch.Leased[:leased], batch.Died[:died], batch.Settled[:settled], nil
-			x.raised = nil
+			x.raised, x.moved = nil, false
 			return e.round(context.Background(), s, x)
 		})
 		if err == nil {
@@ -51,8 +51,8 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 			return *batch, x.fence
 		}
 		x.settle = ask.Settle[len(batch.Settled):]
-		full := len(batch.Leased)-leased == chunk && len(batch.Leased) < ask.Max
-		if len(x.settle) == 0 && !full {
+		more := x.moved || len(batch.Leased)-leased == chunk && len(batch.Leased) < ask.Max
+		if len(x.settle) == 0 && (!more || ctx.Err() != nil) {
 			batch.Leased = engine.Lasting(batch.Leased)
 			return *batch, nil
 		}
@@ -66,8 +66,10 @@ type expiry struct {
 	batch  engine.Batch
 	fence  error
 
+	// Of the last transaction.
 	topic  int64  // number of the topic
-	raised *fence // by the last transaction
+	raised *fence // or nil
+	moved  bool   // moved tasks may stand before what is due
 }
 
 // latest returns the latest time of a task to be leased: Late before now.
@@ -268,6 +270,7 @@ type outlived struct {
 func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]engine.Leased, error) {
 	condition, args := x.slots(l.t)
 	if done, err := l.refile(ctx, s, condition, args, limit); err != nil || !done {
+		x.moved = true
 		return nil, err
 	}
 	due := append(append([]any{l.t.no, x.latest(l.at)}, args...), limit)
@@ -321,8 +324,9 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 // refileRounds is the greatest number of searches for moved tasks in one transaction.
 const refileRounds = 8
 
-// refile files moved tasks at their later times, as far as they come before the tasks to lease.
-// The remaining tasks to lease are due. It reports whether it has finished within refileRounds.
+// refile files moved tasks at their later times, as far as they come before the tasks to lease. Where
+// one is, there may be many. The remaining tasks to lease are due. It reports whether it has finished within
+// refileRounds.
 func (l *leasing) refile(ctx context.Context, s session, condition string, args []any, limit int) (done bool, err error) {
 	args = append(append([]any{l.t.no, l.at}, args...), limit)
 	for range refileRounds {
@@ -334,6 +338,7 @@ func (l *leasing) refile(ctx context.Context, s session, condition string, args 
 		if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved)); err != nil {
 			return false, err
 		}
+		args[len(args)-1] = chunk
 	}
 	return false, nil
 }

@@ -193,6 +193,11 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 	if err != nil {
 		return page, e.wrap("reading what is due soon", err)
 	}
+	if cursor == "" {
+		if err := e.refile(ctx, t, until); err != nil {
+			return page, e.wrap("filing moved tasks", err)
+		}
+	}
 	condition, args := inSlots(t, slots)
 	var last place
 	err = each(ctx, e.reader, upcomingQuery(numbered(condition, 6)), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
@@ -208,4 +213,22 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 		return err
 	})
 	return page, e.wrap("reading what is due soon", err)
+}
+
+// refile files tasks at their later times if their earlier ones have passed, and the later ones do not come
+// before until. Else each scan would read them again.
+func (e *Engine) refile(ctx context.Context, t *topic, until time.Time) error {
+	const query = "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?"
+	args := []any{t.no, now(), lookAhead, engine.Millis(until)}
+	moved, err := integers(ctx, e.reader, query, args...)
+	if err != nil || len(moved) == 0 {
+		return err
+	}
+	return e.write(ctx, func(s session) error {
+		moved, err := integers(context.Background(), s, query, args...) // they may have changed meanwhile
+		if err == nil {
+			_, err = s.ExecContext(context.Background(), "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved))
+		}
+		return err
+	})
 }
