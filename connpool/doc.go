@@ -25,8 +25,8 @@
 // A connection is with one user at a time. A returned [Lease] is void: using it again is an
 // error and harms nobody. The longest wait is served first. If a context ends during the
 // hand-over, the connection goes to the next. There are never more than MaxOpen
-// connections, also counting those being dialed and closed. A failed dial, a hanging check,
-// a panic in a function costs no slot.
+// connections, also counting those being dialed and closed. A failed dial, a check that hangs
+// until its context is done, a panic in a function: none of them costs a slot.
 //
 // # When not to use this package
 //

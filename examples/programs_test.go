@@ -36,6 +36,22 @@ func build(t *testing.T) (dir string, names []string) {
 	return dir, names
 }
 
+// Without httpkeepalive, a slow handler and an event stream are as good as a silent peer.
+func TestWebServersTellTheKeeperOfTheirRequests(t *testing.T) {
+	found, err := filepath.Glob("*/main.go")
+	require.NoError(t, err)
+	servers := 0
+	for _, file := range found {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if strings.Contains(string(source), "&http.Server{") && strings.Contains(string(source), "k.Listener(") {
+			servers++
+			require.Contains(t, string(source), "httpkeepalive.Wrap(", file)
+		}
+	}
+	require.Greater(t, servers, 2)
+}
+
 func TestPrograms(t *testing.T) {
 	dir, names := build(t)
 	certificate(t, dir)

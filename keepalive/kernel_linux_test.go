@@ -452,6 +452,35 @@ func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), timeout-beat)
 }
 
+func TestARoundTripDoesNotCountTheTimeInWhichTheProcessWasStopped(t *testing.T) {
+	const stop = 5 * time.Second
+	if os.Getenv("KEEPALIVE_TEST_STOPPED") != "" {
+		send := func(conn any) error { _, err := conn.(net.Conn).Write([]byte("?")); return err }
+		k := newKeeper(t, Config{Timeout: time.Minute, Probe: Probing{Send: send, After: 200 * ms, Count: 1}})
+		ln := k.Listener(listen(t, "tcp"))
+		fmt.Println(ln.Addr())
+		conn, err := ln.Accept()
+		require.NoError(t, err)
+		_, err = io.ReadFull(conn, make([]byte, 1))
+		require.NoError(t, err)
+		roundTrip, ok := Of(conn).Pong()
+		require.True(t, ok)
+		require.Less(t, roundTrip, stop)
+		_, err = conn.Write([]byte("x"))
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, conn)
+		return
+	}
+	t.Parallel()
+	server, c := startServer(t)
+	_, err := io.ReadFull(c, make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, server.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(stop)
+	require.NoError(t, server.Process.Signal(syscall.SIGCONT))
+	say(t, c)
+}
+
 // startServer runs this test as a server of another process, to be stopped, and connects to it.
 func startServer(t *testing.T) (server *exec.Cmd, c net.Conn) {
 	server = exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")

@@ -90,7 +90,7 @@ func (v *visit) probe() {
 		send = up.probe
 	}
 	v.mu.Lock()
-	u.probed = time.Now()
+	u.probed = max(1, k.now())
 	v.mu.Unlock()
 	k.call("Probe.Send", func() {
 		if err := send(); err != nil {
@@ -104,15 +104,16 @@ func (v *visit) probe() {
 }
 
 // Pong is called for the peer's answer to a probe. It is a Touch, and the time since the probe
-// is the round trip, or 0 if there was no probe to answer. ok is the result of the Touch.
+// is the round trip, or 0 if there was no probe to answer. Time for which the process was stopped does
+// not count, and just after it a round trip may be 0. ok is the result of the Touch.
 func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 	if !g.isOpen() {
 		return 0, false
 	}
 	g.mu.Lock()
-	if u := g.userNow(); u != nil && !u.probed.IsZero() {
-		roundTrip = time.Since(u.probed)
-		u.probed, u.roundTrip = time.Time{}, roundTrip
+	if u := g.userNow(); u != nil && u.probed != 0 {
+		roundTrip = time.Duration(max(0, g.keeper.now()-u.probed)) // just after a stop, now may be the last look at the clock
+		u.probed, u.roundTrip = 0, roundTrip
 	}
 	g.mu.Unlock()
 	if roundTrip > 0 {

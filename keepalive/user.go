@@ -3,6 +3,8 @@ package keepalive
 import (
 	"context"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 // user is the part of a connection's state for the program: a value, a context, probes.
@@ -10,7 +12,7 @@ type user struct {
 	value     any
 	context   context.Context
 	cancel    context.CancelCauseFunc
-	probed    time.Time // of the last unanswered probe, or zero
+	probed    rules.Time // of the last unanswered probe, or 0
 	roundTrip time.Duration
 	upgrade   *upgrade // or nil
 }

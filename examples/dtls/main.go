@@ -2,7 +2,10 @@
 //
 // The library makes a net.Conn of each peer, so its listener is wrapped like any other: k.Listener. These
 // connections have no sockets of their own, and the Keeper can't ask for unread bytes. So a handler holds
-// its connection during long work, see keepalive.Guard.Hold. The handshake has a cookie.
+// its connection during long work, see keepalive.Guard.Hold.
+//
+// The handshake has a cookie, but a peer has its place among MaxConns before that. So spoofed addresses can take all
+// places, each for FirstMessage.
 package main
 
 import (

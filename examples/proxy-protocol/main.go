@@ -22,6 +22,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 // maxPerClient is small enough to be tried by hand.
@@ -70,6 +71,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 			fmt.Fprintln(w, "you are", r.RemoteAddr)
 		}),
 	}
+	httpkeepalive.Wrap(srv, k)
 	stopped := make(chan error, 1)
 	context.AfterFunc(ctx, func() {
 		patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -66,7 +66,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	}
 	defer w.Stop()
 	ln, err := quic.ListenAddr(addr, config, &quic.Config{
-		MaxIdleTimeout: 30 * time.Second, // without any packet: the machine has vanished
+		MaxIdleTimeout: max(30*time.Second, 2*timeout), // without any packet: the machine has vanished
 	})
 	if err != nil {
 		return err

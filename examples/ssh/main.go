@@ -32,6 +32,9 @@ import (
 
 const loginGrace = 10 * time.Second
 
+// maxSessions bounds the sessions of one client: each may have megabytes of unread input.
+const maxSessions = 10
+
 func main() {
 	addr := flag.String("addr", "127.0.0.1:2222", "address to listen on, `host:port`; port 0 is any free one")
 	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
@@ -150,8 +153,13 @@ func converse(conn net.Conn, login *ssh.ServerConfig, clients *sync.Map) error {
 
 	var running sync.WaitGroup
 	defer running.Wait()
+	var sessions atomic.Int64
 	running.Go(func() { ssh.DiscardRequests(requests) }) // answers clients' own keepalives
 	for offered := range channels {
+		if sessions.Load() == maxSessions {
+			_ = offered.Reject(ssh.ResourceShortage, "too many sessions")
+			continue
+		}
 		if offered.ChannelType() != "session" {
 			_ = offered.Reject(ssh.UnknownChannelType, "only sessions")
 			continue
@@ -160,7 +168,11 @@ func converse(conn net.Conn, login *ssh.ServerConfig, clients *sync.Map) error {
 		if err != nil {
 			break
 		}
-		running.Go(func() { shell(channel, requests) })
+		sessions.Add(1)
+		running.Go(func() {
+			defer sessions.Add(-1)
+			shell(channel, requests)
+		})
 	}
 	return server.Wait()
 }

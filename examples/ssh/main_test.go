@@ -109,6 +109,33 @@ func TestWhoDoesNotAnswerIsAskedOneQuestionAtATime(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(stacks), "(*mux).SendRequest("))
 }
 
+func TestAClientHasFewSessions(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Serve(t, serve)
+	client, err := ssh.Dial("tcp", s.Addr, login)
+	require.NoError(t, err)
+	defer client.Close()
+	var first ssh.Channel
+	for i := range maxSessions {
+		channel, requests, err := client.OpenChannel("session", nil)
+		require.NoError(t, err)
+		go ssh.DiscardRequests(requests)
+		if i == 0 {
+			first = channel
+		}
+	}
+	_, _, err = client.OpenChannel("session", nil)
+	var refused *ssh.OpenChannelError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, ssh.ResourceShortage, refused.Reason)
+
+	require.NoError(t, first.Close())
+	require.Eventually(t, func() bool {
+		_, _, err := client.OpenChannel("session", nil)
+		return err == nil
+	}, exampletest.Late, exampletest.Beat, "one has ended")
+}
+
 func TestWhoDoesNotLogInGoes(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Serve(t, serve)

@@ -32,3 +32,19 @@ func TestASocketTellsWhetherADatagramWaits(t *testing.T) {
 	}
 	require.Zero(t, unread())
 }
+
+func TestADatagramLongerThanItsBufferIsTold(t *testing.T) {
+	var data windows.WSAData
+	require.NoError(t, windows.WSAStartup(0x202, &data))
+	fd, err := windows.Socket(windows.AF_INET, windows.SOCK_DGRAM, windows.IPPROTO_UDP)
+	require.NoError(t, err)
+	defer windows.Closesocket(fd)
+	require.NoError(t, windows.Bind(fd, &windows.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	own, err := windows.Getsockname(fd)
+	require.NoError(t, err)
+	require.NoError(t, windows.WSASendto(fd, &windows.WSABuf{Len: 2, Buf: &[]byte("hi")[0]}, 1, new(uint32), 0, own, nil, nil))
+	var flags uint32
+	buf := windows.WSABuf{Len: 1, Buf: new(byte)}
+	require.True(t, IsTooLong(windows.WSARecv(fd, &buf, 1, new(uint32), &flags, nil, nil)))
+	require.False(t, IsTooLong(windows.WSAECONNRESET))
+}

@@ -45,8 +45,8 @@ func Wrap[V any](socket *net.UDPConn, k *keepalive.Keeper) *Conn[V] {
 }
 
 // Read decides about due sessions, reads a datagram, and returns its session. So a program that does not
-// read closes nobody. A datagram longer than buf loses its end. Read drops the datagrams
-// of refused sessions. It returns the errors of the socket as they are, and [net.ErrClosed] after
+// read closes nobody. A datagram longer than buf loses its end, and Windows drops it. Read drops the
+// datagrams of refused sessions. It returns the errors of the socket as they are, and [net.ErrClosed] after
 // Close.
 //
 // Several goroutines may call Read. Then a session may be decided about while another goroutine
@@ -60,6 +60,9 @@ func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 		n, peer, err = c.socket.read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case udpsocket.IsTooLong(err):
+			c.read++
 			continue
 		case err != nil:
 			return 0, nil, err

@@ -30,6 +30,7 @@ type queue struct {
 	// For the read loop only. 0 <= proved <= watched <= len(due).
 	proved, watched int
 	left            int // datagrams to be read before the watched ones are proved
+	unseen          int // datagrams read since losses were looked at
 	losses          losses
 }
 
@@ -43,6 +44,10 @@ func (q *queue) add(g *keepalive.Guard) (first bool) {
 
 // decide is Sessions.Decide. It goes on with another batch only while the socket is empty.
 func (q *queue) decide(read int, socket Socket) (waits bool) {
+	if q.unseen += read; q.unseen >= batch { // a full socket has more, so a loss is seen before they are all read
+		q.unseen = 0
+		q.losses.see(socket.Lost())
+	}
 	for q.some.Load() {
 		n := q.len() // before the look at the socket
 		waiting := socket.Unread()

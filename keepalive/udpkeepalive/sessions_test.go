@@ -240,6 +240,27 @@ func TestSilenceWithLostDatagramsProvesNothing(t *testing.T) {
 	})
 }
 
+// Nobody comes due for long, and the socket was full before the silence.
+func TestALossBeforeTheSilenceSparesNobody(t *testing.T) {
+	t.Parallel()
+	bubble(t, keepalive.Config{Timeout: 10 * second}, func(t *testing.T, f *fake, s *Sessions[int], ended *ends) {
+		heard(t, s, alice)
+		f.lost++
+		for range batch { // those in front of it
+			heard(t, s, bob)
+			require.False(t, s.Decide(1))
+		}
+		pass(5 * second)
+		session := heard(t, s, alice)
+		_ = s.Find(bob).Close()
+		require.False(t, s.Decide(1))
+		pass(11 * second)
+		s.Decide(0)
+		require.Len(t, ended.list(), 2)
+		require.Equal(t, end{session, keepalive.ReasonIdle}, ended.list()[1])
+	})
+}
+
 // A flood fills the socket for ever, and datagrams are lost all the time. A silent session ends within
 // two timeouts all the same, also after months.
 func TestEndlessLossesKeepNoSilentSession(t *testing.T) {

@@ -60,17 +60,9 @@ type GorillaConn interface {
 //
 // Gorilla returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
-	var pinging atomic.Bool
-	probe := func() error {
-		if !pinging.CompareAndSwap(false, true) {
-			return nil // one waits already
-		}
-		go func() { // it may have to wait for a message being written
-			defer pinging.Store(false)
-			_ = ws.WriteControl(opPing, nil, time.Now().Add(patience))
-		}()
-		return nil
-	}
+	probe := oneAtATime(func() { // it may have to wait for a message being written
+		_ = ws.WriteControl(opPing, nil, time.Now().Add(patience))
+	})
 	farewell := func(reason keepalive.Reason, deadline time.Time) {
 		code := binary.BigEndian.AppendUint16(nil, uint16(status(reason)))
 		_ = ws.WriteControl(opClose, append(code, reason.String()...), deadline) // it is closed anyway
@@ -93,7 +85,7 @@ type CoderConn[S ~int] interface {
 
 // Coder keeps a WebSocket of coder/websocket alive. g is the guard of its connection:
 // httpkeepalive.Guard(r) in a handler. S follows from ws. A ping waiting for its pong has a
-// goroutine.
+// goroutine, until the connection ends.
 //
 // The close frame is the library's closing handshake: the connection is closed after the peer's
 // close frame, or after keepalive.Closing.Timeout.
@@ -104,20 +96,30 @@ type CoderConn[S ~int] interface {
 //
 // Coder returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
-	probe := func() error {
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), timeout(g))
-			defer cancel()
-			if ws.Ping(ctx) == nil {
-				g.Pong()
-			}
-		}()
-		return nil
-	}
+	probe := oneAtATime(func() {
+		if ws.Ping(g.Context()) == nil { // a pong may be late by as long as this process was stopped
+			g.Pong()
+		}
+	})
 	farewell := func(reason keepalive.Reason, _ time.Time) { // it ends with the connection
 		_ = ws.Close(S(status(reason)), reason.String())
 	}
 	return adapter.Upgrade(g, probe, farewell)
+}
+
+// oneAtATime returns a probe that calls ping on a goroutine of its own, unless the ping before is still
+// under way.
+func oneAtATime(ping func()) (probe func() error) {
+	var pinging atomic.Bool
+	return func() error {
+		if pinging.CompareAndSwap(false, true) {
+			go func() {
+				defer pinging.Store(false)
+				ping()
+			}()
+		}
+		return nil
+	}
 }
 
 // patience is the deadline of a ping. A shorter one could break a connection whose peer is slow. The Keeper
@@ -146,10 +148,4 @@ func status(reason keepalive.Reason) int {
 		return goingAway
 	}
 	return policyViolation
-}
-
-// timeout returns how long a ping is worth waiting for: the Keeper's decision comes first.
-func timeout(g *keepalive.Guard) time.Duration {
-	info, _ := g.Info()
-	return info.Timeout
 }

@@ -1,6 +1,7 @@
 package wskeepalive
 
 import (
+	"context"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -56,5 +57,54 @@ func TestPingWaitsForALongMessage(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
 		require.Len(t, ws.pings, 2)
+	})
+}
+
+// slowCoder is a *websocket.Conn of coder/websocket. After the end of a ping's context the library knows no pong.
+type slowCoder struct {
+	pings []context.Context
+	pong  chan bool
+}
+
+func (c *slowCoder) Ping(ctx context.Context) error {
+	c.pings = append(c.pings, ctx)
+	select {
+	case <-c.pong:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (*slowCoder) Close(int, string) error { return nil }
+
+// The process may be stopped, so a pong may be late by any time. A ping ends with its connection.
+func TestPongMayComeAtAnyTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
+		require.NoError(t, err)
+		defer k.Close()
+		a, _ := net.Pipe()
+		ws := &slowCoder{pong: make(chan bool)}
+		guard := keepalive.Of(k.Conn(a))
+		require.NoError(t, Coder(guard, ws))
+		for range 10 {
+			time.Sleep(40 * time.Second)
+			synctest.Wait()
+			guard.Touch() // as for messages
+		}
+		require.Len(t, ws.pings, 1)
+		require.NoError(t, ws.pings[0].Err())
+		ws.pong <- true
+		synctest.Wait()
+		require.Equal(t, uint64(1), k.Stats().RoundTrips.Count)
+
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		require.Len(t, ws.pings, 2)
+		require.NoError(t, ws.pings[1].Err())
+		guard.Close(keepalive.ReasonLocal)
+		synctest.Wait()
+		require.Error(t, ws.pings[1].Err())
 	})
 }
