@@ -14,7 +14,7 @@ const (
 	kept = 40
 
 	// crossing is how long the offline of an epoch may be heard after the client's next
-	// WELCOME. They come by different ways.
+	// WELCOME, or before the end of its connection. They come by different ways.
 	crossing = 500 * time.Millisecond
 )
 
@@ -34,6 +34,7 @@ type record struct {
 	here  bool   // its connection is open
 
 	welcomes map[int64]time.Time // by epoch
+	ends     map[int64]time.Time // of its connections, by epoch
 
 	expects  string // the reason of the offline to come, or ""
 	offlines map[int64]*ending
@@ -58,7 +59,7 @@ func newLedger() *ledger { return &ledger{sessions: make(map[string]*record)} }
 func (l *ledger) of(id string) *record {
 	r := l.sessions[id]
 	if r == nil {
-		r = &record{welcomes: make(map[int64]time.Time), offlines: make(map[int64]*ending)}
+		r = &record{welcomes: make(map[int64]time.Time), ends: make(map[int64]time.Time), offlines: make(map[int64]*ending)}
 		l.sessions[id] = r
 	}
 	return r
@@ -84,7 +85,9 @@ func (l *ledger) welcome(id, node string, epoch int64, kind string) {
 func (l *ledger) gone(id string, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.of(id); r.epoch == epoch {
+	r := l.of(id)
+	r.ends[epoch] = time.Now()
+	if r.epoch == epoch {
 		r.here = false
 	}
 }
@@ -167,6 +170,9 @@ func (r *record) late(epoch int64, o *ending) bool {
 	return false
 }
 
+// early reports whether an offline was told while the connection was open for a while yet.
+func (r *record) early(epoch int64, o *ending) bool { return r.ends[epoch].Sub(o.heard) > crossing }
+
 // ended reports whether the expected end of a session was told.
 func (r *record) ended() bool { return r.expects != "" && r.offlines[r.epoch] != nil }
 
@@ -197,7 +203,7 @@ type verdict struct {
 	Seen     int `json:"seen"`     // of these
 	Again    int `json:"again"`    // of these, once more: it is at least once
 	Older    int `json:"older"`    // offlines of sessions back only after it, with a higher epoch
-	Wrong    int `json:"wrong"`    // offlines of sessions here, back or drained, or for another reason
+	Wrong    int `json:"wrong"`    // offlines of sessions here then, back or drained, or for another reason
 	Lost     int `json:"lost"`     // expected, but not told
 	Absent   int `json:"absent"`   // sessions missing without an expected end
 }
@@ -230,7 +236,7 @@ func (v *verdict) add(r *record) {
 		case epoch == r.epoch && r.expects != "" && o.reason == r.expects:
 			v.Seen++
 			v.Again += o.times - 1
-		case epoch < r.epoch && o.reason != "detached" && !r.late(epoch, o):
+		case epoch < r.epoch && o.reason != "detached" && !r.early(epoch, o) && !r.late(epoch, o):
 			v.Older++
 		default:
 			v.Wrong++

@@ -65,8 +65,27 @@ func TestTheVerdict(t *testing.T) {
 			},
 			verdict{Wrong: 1},
 		},
+		"told right before its connection is seen to end": {
+			func(l *ledger) {
+				l.event(offline("s", 5, "closed"))
+				time.Sleep(crossing)
+				l.gone("s", 5)
+				l.welcome("s", "b", 7, "new")
+			},
+			verdict{Older: 1},
+		},
+		"it was there, and comes back only then": {
+			func(l *ledger) {
+				l.event(offline("s", 5, "expired"))
+				time.Sleep(crossing + 1)
+				l.gone("s", 5)
+				l.welcome("s", "b", 7, "new")
+			},
+			verdict{Wrong: 1},
+		},
 		"told again when it is back": {
 			func(l *ledger) {
+				l.gone("s", 5)
 				l.event(offline("s", 5, "expired"))
 				l.welcome("s", "b", 7, "new")
 				time.Sleep(time.Minute)
