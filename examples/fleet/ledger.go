@@ -42,9 +42,10 @@ type record struct {
 
 // ending is the offline of an epoch.
 type ending struct {
-	reason string
-	times  int
-	heard  time.Time // for the first time
+	reason   string
+	times    int
+	heard    time.Time // for the first time
+	expected bool      // by then, for this reason
 }
 
 // happening is an event with its time, for the page.
@@ -106,7 +107,7 @@ func (l *ledger) event(e gateway.Event) {
 	}
 	o := r.offlines[e.Epoch]
 	if o == nil {
-		o = &ending{reason: e.Reason, heard: now}
+		o = &ending{reason: e.Reason, heard: now, expected: r.expects != "" && e.Reason == r.expects}
 		r.offlines[e.Epoch] = o
 	}
 	o.times++
@@ -233,7 +234,7 @@ func (v *verdict) add(r *record) {
 	}
 	for epoch, o := range r.offlines {
 		switch {
-		case epoch == r.epoch && r.expects != "" && o.reason == r.expects:
+		case epoch == r.epoch && o.expected:
 			v.Seen++
 			v.Again += o.times - 1
 		case epoch < r.epoch && o.reason != "detached" && !r.early(epoch, o) && !r.late(epoch, o):

@@ -83,6 +83,14 @@ func TestTheVerdict(t *testing.T) {
 			},
 			verdict{Wrong: 1},
 		},
+		"it was there, and is expected to end only then": {
+			func(l *ledger) {
+				l.event(offline("s", 5, "expired"))
+				l.expect("s", "expired")
+				l.gone("s", 5)
+			},
+			verdict{Expected: 1, Wrong: 1},
+		},
 		"told again when it is back": {
 			func(l *ledger) {
 				l.gone("s", 5)
