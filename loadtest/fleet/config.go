@@ -40,7 +40,8 @@ const (
 	// A node's sessions must all be offline or elsewhere a lease and grace after its death.
 	grace = time.Second
 
-	// telling is how much longer the news of an end may take to this program.
+	// telling is how much longer the news of an end may take to this program. A lease may also end so
+	// much sooner, if a busy node has extended it late.
 	telling = 2 * time.Second
 
 	// Nodes say their figures each speaking; it may take reporting.

@@ -92,6 +92,7 @@ type findings struct {
 	lost                  int             // not told
 	late                  int             // told later than a lease and a second after the kill
 	tardy                 int             // of these, later by more than the margin
+	early                 int             // told before their leases can have ended
 	detection             []time.Duration // from the kill until they were told, back or not
 
 	resumed, moved, anew int // back after a drain: detached, still attached, or offline
@@ -144,10 +145,10 @@ func (l *ledger) bySession(f *findings) map[int32][]registration {
 	return sessions
 }
 
-// judgeOfflines returns when each end was told first.
-func (l *ledger) judgeOfflines(f *findings, sessions map[int32][]registration) map[sessionEpoch]time.Duration {
+// judgeOfflines returns the first offline of each end.
+func (l *ledger) judgeOfflines(f *findings, sessions map[int32][]registration) map[sessionEpoch]offline {
 	slices.SortStableFunc(l.offlines, func(a, b offline) int { return cmp.Compare(a.at, b.at) })
-	told := map[sessionEpoch]time.Duration{}
+	told := map[sessionEpoch]offline{}
 	for _, o := range l.offlines {
 		if o.at > l.end { // this program closes the connections
 			break
@@ -157,7 +158,7 @@ func (l *ledger) judgeOfflines(f *findings, sessions map[int32][]registration) m
 			f.repeated++
 			continue
 		}
-		told[o.sessionEpoch] = o.at
+		told[o.sessionEpoch] = o
 		f.reasons[o.reason]++
 		l.judgeOffline(f, sessions[o.session], o)
 	}
@@ -203,16 +204,20 @@ func (l *ledger) judgeOnline(f *findings, r registration) {
 }
 
 // judgeEnd looks at the end of a session's i-th registration.
-func (l *ledger) judgeEnd(cfg Config, f *findings, s []registration, i int, told map[sessionEpoch]time.Duration) {
+func (l *ledger) judgeEnd(cfg Config, f *findings, s []registration, i int, told map[sessionEpoch]offline) {
 	r, node := s[i], l.nodes[s[i].node]
-	at, known := told[sessionEpoch{r.session, r.epoch}]
+	o, known := told[sessionEpoch{r.session, r.epoch}]
 	var next *registration
 	if i+1 < len(s) {
 		next = &s[i+1]
 	}
 	switch {
 	case node.killed && (r.to == 0 || r.to >= node.at):
-		f.orphan(cfg, node.at, next, at, known)
+		f.orphan(cfg, node.at, next, o.at, known)
+		// A connection closed right before the kill is told at once, for another reason.
+		if known && o.reason == "expired" && o.at+telling < node.at+cfg.surely() {
+			f.early++
+		}
 		// Later its end may have come without being told yet, and is not told any more.
 		if next != nil && next.kind == anew && !known && next.from < node.at+cfg.surely() {
 			f.forgotten++

@@ -60,6 +60,12 @@ func (s *story) told(session int32, epoch int64, at time.Duration) *story {
 	return s
 }
 
+// because says why the last told session has ended.
+func (s *story) because(reason string) *story {
+	s.offlines[len(s.offlines)-1].reason = reason
+	return s
+}
+
 func (s *story) judge(t *testing.T) *findings {
 	t.Helper()
 	cfg, err := parse("-nodes 4 -kill 1 -lease 10s")
@@ -120,7 +126,23 @@ func TestTheLedgerSeesEachFault(t *testing.T) {
 		},
 		"of the killed node, told before it was": {
 			newStory().has(1, 0, 5, s, death).told(1, 5, death-2*s),
-			findings{told: 1, wrongLive: 1, orphans: 1, stayed: 1, detection: []time.Duration{-2 * s}},
+			findings{told: 1, wrongLive: 1, orphans: 1, stayed: 1, early: 1, detection: []time.Duration{-2 * s}},
+		},
+		"of the killed node, told too early": {
+			newStory().has(1, 0, 5, s, death).told(1, 5, death+s),
+			findings{told: 1, orphans: 1, stayed: 1, early: 1, detection: []time.Duration{s}},
+		},
+		"of the killed node, told too early, and back": {
+			newStory().has(1, 0, 5, s, death).told(1, 5, death+s).has(1, 2, 6, death+3*s, 0),
+			findings{told: 1, orphans: 1, back: 1, backAfterEnd: 1, early: 1, detection: []time.Duration{s}},
+		},
+		"of the killed node, told early, but its lease was extended late": {
+			newStory().has(1, 0, 5, s, death).told(1, 5, death+4*s),
+			findings{told: 1, orphans: 1, stayed: 1, detection: []time.Duration{4 * s}},
+		},
+		"of the killed node, closed by it right before": {
+			newStory().has(1, 0, 5, s, death+s/10).told(1, 5, death+s/2).because("closed"),
+			findings{told: 1, orphans: 1, stayed: 1, detection: []time.Duration{s / 2}},
 		},
 		"of the killed node, told late": {
 			newStory().has(1, 0, 5, s, death).told(1, 5, death+12*s),
@@ -243,6 +265,13 @@ func TestAnEpochOfARegistrationThatWasNotAnsweredMayBeTold(t *testing.T) {
 	f := s.judge(t)
 	require.Equal(t, 1, f.unknown)
 	require.Equal(t, 1, f.unwelcome)
+}
+
+func TestEndsToldTooEarlyFailTheRun(t *testing.T) {
+	cfg, err := parse("-nodes 4 -kill 1 -lease 10s")
+	require.NoError(t, err)
+	s := newStory().has(1, 0, 5, time.Second, death).told(1, 5, death+time.Second)
+	require.Equal(t, []string{"1 sessions of killed nodes were told to be offline before their leases can have ended"}, New(cfg).report(&s.ledger, tally{}).Faults())
 }
 
 func TestTheLedgerMeasuresDetectionAndGaps(t *testing.T) {

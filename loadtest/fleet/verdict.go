@@ -32,6 +32,7 @@ func (r *Report) Faults() (reasons []string) {
 		{int(r.Lost), "leases were lost by nodes that were there"},
 		{r.findings.abandoned, "sessions of nodes that have ended by themselves were never told to be offline"},
 		{r.findings.backwards, "registrations had an epoch that was not higher than the one before"},
+		{r.findings.early, "sessions of killed nodes were told to be offline before their leases can have ended"},
 		{r.findings.forgotten, "clients that came back in time were new to their node"},
 		{r.strange, "lines of gateways can't be understood, such as " + r.example},
 	} {
