@@ -168,19 +168,13 @@ func (l *ledger) judgeOfflines(f *findings, sessions map[int32][]registration) m
 func (l *ledger) judgeOffline(f *findings, s []registration, o offline) {
 	i := slices.IndexFunc(s, func(r registration) bool { return r.epoch == o.epoch })
 	if i < 0 {
-		if l.online[o.sessionEpoch] || l.failed[o.session] {
-			f.unwelcome++ // it was there, but its client was gone or had no answer
-		} else {
-			f.unknown++
-		}
+		l.judgeUnseen(f, s, o)
 		return
 	}
-	r, node := s[i], l.nodes[s[i].node]
-	dead := node.killed && node.at <= o.at || node.died && node.at-deathNotice <= o.at
-	switch open := r.to == 0 || r.to > o.at+f.tolerance; {
-	case !dead && open && i == 0:
+	switch node, lives := l.nodes[s[i].node], l.lives(f, s[i], o.at); {
+	case lives && i == 0:
 		f.wrongLive++
-	case !dead && open:
+	case lives:
 		f.wrongBack++
 	case i+1 < len(s) && s[i+1].from+f.tolerance < o.at:
 		f.wrongBack++
@@ -190,6 +184,26 @@ func (l *ledger) judgeOffline(f *findings, s []registration, o offline) {
 		f.crossed++
 		f.crossing = max(f.crossing, o.at-s[i+1].from)
 	}
+}
+
+// judgeUnseen is for the end of an epoch that its client has not seen.
+func (l *ledger) judgeUnseen(f *findings, s []registration, o offline) {
+	here := func(r registration) bool { return r.from <= o.at && r.epoch < o.epoch && l.lives(f, r, o.at) }
+	switch {
+	case !l.online[o.sessionEpoch] && !l.failed[o.session]:
+		f.unknown++
+	case slices.ContainsFunc(s, here):
+		f.wrongLive++ // its node has registered it again
+	default:
+		f.unwelcome++ // it was there, but its client was gone or had no answer
+	}
+}
+
+// lives reports whether a registration's node is up at a time, and its connection open for longer.
+func (l *ledger) lives(f *findings, r registration, at time.Duration) bool {
+	node := l.nodes[r.node]
+	dead := node.killed && node.at <= at || node.died && node.at-deathNotice <= at
+	return !dead && (r.to == 0 || r.to > at+f.tolerance)
 }
 
 // judgeOnline looks at whether a registration was told. The last words of a node may be lost with it.

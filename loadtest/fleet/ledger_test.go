@@ -42,6 +42,12 @@ func (s *story) until(end time.Duration) *story {
 	return s
 }
 
+// died says when node 4 has ended.
+func (s *story) died(at time.Duration) *story {
+	s.nodes[4].at = at
+	return s
+}
+
 // unsaid has no node tell of an online session.
 func (s *story) unsaid() *story {
 	clear(s.online)
@@ -256,6 +262,31 @@ func TestAnEpochOfWhichOnlyItsNodeKnowsMayBeTold(t *testing.T) {
 	f := s.judge(t)
 	require.Zero(t, f.unknown)
 	require.Equal(t, 1, f.unwelcome)
+}
+
+// A node registers a session again if Redis has lost it. The client does not know of that epoch.
+func TestAnEpochOfWhichOnlyItsNodeKnowsMustNotBeToldOfAnOpenConnection(t *testing.T) {
+	const s = time.Second
+	for name, c := range map[string]struct {
+		story *story // epoch 7 is told at 50s
+		live  int
+	}{
+		"open":                               {newStory().has(1, 2, 5, s, 0), 1},
+		"open until long after":              {newStory().has(1, 2, 5, s, 60*s), 1},
+		"just closed":                        {newStory().has(1, 2, 5, s, 50*s), 0},
+		"seen to be closed only then":        {newStory().has(1, 2, 5, s, 50*s+80*time.Millisecond), 0},
+		"another one, with a higher epoch":   {newStory().has(1, 2, 5, s, 40*s).has(1, 2, 9, 45*s, 0), 0},
+		"another one, and only later":        {newStory().has(1, 2, 5, s, 40*s).has(1, 2, 6, 51*s, 0), 0},
+		"of a node that has ended by itself": {newStory().died(40*s).has(1, 4, 5, s, 0), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.story.told(1, 7, 50*s).online[sessionEpoch{1, 7}] = true
+			f := c.story.judge(t)
+			require.Equal(t, c.live, f.wrongLive)
+			require.Equal(t, 1-c.live, f.unwelcome)
+			require.Zero(t, f.unknown)
+		})
+	}
 }
 
 // If a call of a node had no answer from Redis, only Redis knows.
