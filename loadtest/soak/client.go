@@ -36,8 +36,7 @@ func (c *client) live(ctx context.Context) {
 		if c.kind.vanish && !c.soak.here.wait(ctx) {
 			return
 		}
-		if err := c.dial(); err != nil {
-			c.soak.tally.undialed.Add(1)
+		if !c.dial() {
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -47,16 +46,19 @@ func (c *client) live(ctx context.Context) {
 	}
 }
 
-func (c *client) dial() error {
+// dial opens a connection, and reports whether it did.
+func (c *client) dial() bool {
 	c.soak.dialing.RLock()
 	defer c.soak.dialing.RUnlock()
 	g := c.soak.serving
 	c.serving, c.ending, c.partial, c.number, c.echoes = g, ending{kind: c.kind, dialed: time.Now()}, c.partial[:0], 0, 0
 	c.life = c.dialed
-	dialer := net.Dialer{LocalAddr: c.from, Timeout: 30 * time.Second, KeepAlive: -1}
+	dialer := net.Dialer{LocalAddr: c.from, Timeout: c.soak.patience(), KeepAlive: -1}
+	served := g.serves()
 	conn, err := dialer.Dial("tcp", g.addr) // to the end: the server may have counted it
 	if err != nil {
-		return err
+		c.soak.tally.undialed(c.kind, served && g.serves(), err)
+		return false
 	}
 	g.dialed.Add(1)
 	c.conn = conn
@@ -67,7 +69,7 @@ func (c *client) dial() error {
 	if c.kind.unread {
 		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	}
-	return nil
+	return true
 }
 
 // talk is the life of a connection.

@@ -7,7 +7,8 @@
 // 15,000 clients behave in every way: they talk, only answer pings, read slowly, fall silent, send half a line
 // byte by byte, never read, send too much or too little, come and go, or vanish without a word. Meanwhile the
 // server is told to read its config again, stopped for up to two timeouts, and drained and started again. A
-// client knows when it last gave a sign of life, so it can tell what its end should have been.
+// client knows when it last gave a sign of life, so it can tell what its end should have been. It must find the
+// server, unless that is being started again.
 //
 // The exit code is 0 after "verdict pass", 1 after the reasons otherwise, and 2 for flags without sense. -seed
 // repeats the order of events, but not their exact times. Clients vanish only if root runs this: it takes a

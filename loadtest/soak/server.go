@@ -19,10 +19,14 @@ import (
 
 // generation is one process of the server, as the clients know it.
 type generation struct {
-	addr    string
-	leaving atomic.Bool  // it was told to end
-	dialed  atomic.Int64 // connections of the clients
+	addr      string
+	listening atomic.Bool  // it has begun to listen
+	leaving   atomic.Bool  // it was told to end
+	dialed    atomic.Int64 // connections of the clients
 }
+
+// serves reports whether it takes connections.
+func (g *generation) serves() bool { return g.listening.Load() && !g.leaving.Load() }
 
 // server is the server under test. The director's goroutine uses it.
 type server struct {
@@ -82,6 +86,7 @@ func (s settings) start(ctx context.Context, g *generation) (*server, error) {
 		srv.Kill()
 		return nil, err
 	}
+	g.listening.Store(true)
 	srv.base = "http://" + <-srv.admin
 	return srv, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +59,36 @@ func TestASoakFindsWhoIsClosedEarly(t *testing.T) {
 			require.Contains(t, out.String(), c.says)
 		})
 	}
+}
+
+func TestASoakFindsAServerThatTakesNoConnections(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind               string
+		listening, leaving bool
+		pass               bool
+	}{
+		"it is there":                       {"talks", true, false, false},
+		"it is being started":               {"talks", false, false, true},
+		"it has ended":                      {"talks", true, true, true},
+		"the client's machine has vanished": {"vanishes", true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSoak(config{timeout: time.Second}, io.Discard)
+			s.tally.verdicts[right] = 1
+			g := &generation{addr: "127.0.0.1:1"} // nobody listens there
+			g.listening.Store(c.listening)
+			g.leaving.Store(c.leaving)
+			s.serve(g)
+			require.False(t, (&client{soak: s, kind: named(c.kind), from: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}).dial())
+			var out bytes.Buffer
+			require.Equal(t, c.pass, s.tally.write(&out), "%s", &out)
+			require.Contains(t, out.String(), "1 found no server")
+		})
+	}
+}
+
+func TestASoakOfNobodyFails(t *testing.T) {
+	var out bytes.Buffer
+	require.False(t, newTally().write(&out))
+	require.Contains(t, out.String(), "no end was right")
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 )
 
@@ -16,18 +15,27 @@ const maxFaults = 50
 
 // tally counts how connections ended. Its methods may be called by several goroutines at the same time.
 type tally struct {
-	undialed atomic.Int64 // connections that were not opened: the server was being started anew
-
-	mu       sync.Mutex
-	ends     map[string]map[string]int // by kind, and by the server's last words
-	verdicts map[verdict]int
-	nLost    int
-	nFaults  int
-	faults   []string // the first of them
+	mu        sync.Mutex
+	ends      map[string]map[string]int // by kind, and by the server's last words
+	verdicts  map[verdict]int
+	nUndialed int // connections that were not opened
+	nLost     int
+	nFaults   int
+	faults    []string // the first of them
 }
 
 func newTally() *tally {
 	return &tally{ends: map[string]map[string]int{}, verdicts: map[verdict]int{}}
+}
+
+// undialed counts a connection that was not opened. served says whether the server has served meanwhile.
+func (t *tally) undialed(k *kind, served bool, err error) {
+	t.mu.Lock()
+	t.nUndialed++
+	t.mu.Unlock()
+	if served && !k.vanish { // its address goes at any moment
+		t.fault("%s: not connected: %v", k.name, err)
+	}
 }
 
 // ended counts an end by the server.
@@ -103,12 +111,16 @@ func (t *tally) write(w io.Writer) (pass bool) {
 	}
 	_ = table.Flush()
 	fmt.Fprintf(w, "right %d, early %d, wrong %d, lost %d; %d were late by themselves, %d found no server\n",
-		t.verdicts[right], t.verdicts[early], t.verdicts[wrong], t.nLost, t.verdicts[ownLate], t.undialed.Load())
+		t.verdicts[right], t.verdicts[early], t.verdicts[wrong], t.nLost, t.verdicts[ownLate], t.nUndialed)
 	for _, f := range t.faults {
 		fmt.Fprintln(w, f)
 	}
 	if more := t.nFaults - len(t.faults); more > 0 {
 		fmt.Fprintf(w, "and %d faults more\n", more)
+	}
+	if t.verdicts[right] == 0 {
+		fmt.Fprintln(w, "no end was right: this run tells nothing")
+		return false
 	}
 	if late := t.verdicts[ownLate]; late*1000 > t.verdicts[right] {
 		fmt.Fprintf(w, "%d clients were late by themselves: this machine is too busy to tell\n", late)
