@@ -111,18 +111,11 @@ func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, unti
 	return read, nil
 }
 
-// skip removes the tasks of earlier pages. If the last of these tasks is gone, the tasks of the
-// same time come again, without harm.
+// skip removes the tasks of earlier pages. If the last of these tasks is gone, the others come
+// again, without harm.
 func (u *upcoming) skip(to position) {
-	if to.ID == "" {
-		return
-	}
 	is := func(w engine.Wanted) bool { return w.ID == to.ID && w.At.UnixMilli() == to.At }
-	if i := slices.IndexFunc(u.Wanted, is); i >= 0 {
-		u.Wanted = u.Wanted[i+1:]
-		return
-	}
-	u.Wanted = slices.DeleteFunc(u.Wanted, func(w engine.Wanted) bool { return w.At.UnixMilli() < to.At })
+	u.Wanted = u.Wanted[slices.IndexFunc(u.Wanted, is)+1:]
 }
 
 // merge fills a page with the earliest tasks, as long as no unread task can be earlier. It moves the
