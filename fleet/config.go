@@ -188,6 +188,12 @@ func (c Config) shortest() time.Duration {
 	return c.Renew
 }
 
+// pings returns the interval of a subscription's pings. So a dead one is noticed long before the next
+// renewals find what it missed.
+func (c Config) pings() time.Duration {
+	return min(max(c.Renew/10, time.Second), 3*time.Second)
+}
+
 // rules returns the leases and intervals for the scripts, see head.lua.
 func (c Config) rules() string {
 	var kept []byte

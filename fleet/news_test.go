@@ -1,9 +1,17 @@
 package fleet
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
@@ -28,4 +36,74 @@ func TestAUserWhoMayNotHearIsRefused(t *testing.T) {
 	require.NoError(t, connect(t, server).Do(ctx, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all").Err())
 	_, err := New(ctx, quick(fmt.Sprintf("redis://deaf:secret@%s", server.Addr), "p", "n"))
 	require.ErrorContains(t, err, `fleet: subscribing to channel "p:node:n": NOPERM`)
+}
+
+// holes are connections to a server. The server can be gone without a word.
+type holes struct {
+	mu    sync.Mutex
+	conns []*hole
+}
+
+func (h *holes) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialed, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conns = append(h.conns, &hole{Conn: dialed})
+	return h.conns[len(h.conns)-1], nil
+}
+
+// vanish makes black holes of all connections.
+func (h *holes) vanish() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		c.gone.Store(true)
+	}
+}
+
+type hole struct {
+	net.Conn
+	gone atomic.Bool
+}
+
+func (h *hole) Write(b []byte) (int, error) {
+	if h.gone.Load() {
+		return len(b), nil
+	}
+	return h.Conn.Write(b)
+}
+
+func (h *hole) Read(b []byte) (int, error) {
+	for {
+		n, err := h.Conn.Read(b)
+		if !h.gone.Load() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
+			return n, err
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // not even the end comes
+		}
+	}
+}
+
+func TestANodeHearsAgainSoonAfterItsServerWasGoneWithoutAWord(t *testing.T) {
+	t.Parallel()
+	server := testserver.SharedRedis(t)
+	var holes holes
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: holes.dial})
+	t.Cleanup(func() { client.Close() })
+	r := newReal(t, server, 2, func(c *Config) {
+		if c.Lease, c.Renew = 5*time.Minute, time.Minute; c.Node == "node-0" {
+			c.URL, c.Redis = "", client
+		}
+	})
+	s, _ := register(t, r.nodes[0], "a")
+	holes.vanish()
+	require.NoError(t, r.nodes[1].Kick(ctx, "a"))
+	kicked := time.Now()
+	eventually(t, func() bool { return s.Reason() == ReasonKicked }, "it is kicked")
+	require.Less(t, time.Since(kicked), 40*time.Second, "before the next renewal")
+	t.Log("heard after", time.Since(kicked))
 }

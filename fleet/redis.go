@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -20,6 +21,9 @@ const (
 	// bytes of their ids and metadata, but a run has at least one session.
 	batchSize  = 512
 	batchBytes = 1 << 20
+
+	// pingsLost is the number of unanswered pings of a dead subscription.
+	pingsLost = 3
 
 	// heldLeast is the least number of due sessions to hold a slot back for: a share of a few
 	// sessions says nothing.
@@ -344,7 +348,7 @@ func (s *redisStore) subscribe(ctx context.Context) error {
 }
 
 // listen calls hear with the node's news. After a new subscription it says newsAgain, because
-// messages in between are lost.
+// messages in between are lost. If a server is gone without a word, only its silence tells.
 func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
 	if s.redis.Closed() {
 		return ErrClosed
@@ -357,24 +361,42 @@ func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
 	}
 	sub := s.subscribed
 	s.subscribed = nil
+	pinging, stop := context.WithCancel(ctx)
+	var pings sync.WaitGroup
+	pings.Go(func() { s.ping(pinging, sub) })
+	defer pings.Wait()
+	defer stop()
+	for {
+		got, err := sub.ReceiveTimeout(ctx, pingsLost*s.cfg.pings())
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return s.redis.Wrap(fmt.Errorf("fleet: listening: %w", err))
+		}
+		switch got := got.(type) {
+		case *goredis.Subscription:
+			hear(news{kind: newsAgain})
+		case *goredis.Message:
+			if size := len(token{}); len(got.Payload) > size {
+				hear(news{got.Payload[0], claim{got.Payload[1+size:], token([]byte(got.Payload[1 : 1+size]))}})
+			}
+		}
+	}
+}
+
+// ping has the server answer now and then. When ctx ends, ping closes the subscription: only that
+// ends a wait for news.
+func (s *redisStore) ping(ctx context.Context, sub *goredis.PubSub) {
 	defer sub.Close()
-	messages := sub.ChannelWithSubscriptions(goredis.WithChannelSize(1024))
+	ticker := time.NewTicker(s.cfg.pings())
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case got, open := <-messages:
-			if !open {
-				return ErrClosed
-			}
-			switch got := got.(type) {
-			case *goredis.Subscription:
-				hear(news{kind: newsAgain})
-			case *goredis.Message:
-				if size := len(token{}); len(got.Payload) > size {
-					hear(news{got.Payload[0], claim{got.Payload[1+size:], token([]byte(got.Payload[1 : 1+size]))}})
-				}
-			}
+			return
+		case <-ticker.C:
+			_ = sub.Ping(ctx) // if it fails, the wait for news fails, too
 		}
 	}
 }
