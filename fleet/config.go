@@ -112,7 +112,8 @@ type Config struct {
 
 	// Sweep is the interval between a node's looks for ended sessions. Zero means the shortest of
 	// 500ms, a sixth of Renew and, with NodeLease, a sixth of its third. Sweep must be from 1ms
-	// to half of Renew and, with NodeLease, to half of its third.
+	// to half of Renew and, with NodeLease, to half of its third. While leases are being changed, a
+	// node may look more often.
 	Sweep time.Duration
 
 	// MaxExpire is the largest share of a slot's sessions that may expire within a lease. It

@@ -331,6 +331,7 @@ func (m *model) sweep(node incarnation, mark int64, limit int, outcomes []told) 
 	swept, now := m.swept, m.ms()
 	hold, pass := m.hold, m.pass
 	by, other := m.begin()
+	result.beat = time.Duration(by.beat) * time.Millisecond
 	why := ""
 	switch {
 	case now-swept > by.renew:

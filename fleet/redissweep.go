@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,9 @@ func (r *swept) take(answer []any) error {
 		r.silence = max(r.silence, time.Duration(integer(answer[1]))*time.Millisecond)
 	}
 	r.more = r.more || integer(answer[6]) != 0
+	if beat := time.Duration(integer(at(answer, 7))) * time.Millisecond; beat > 0 {
+		r.beat = min(beat, cmp.Or(r.beat, beat))
+	}
 	for i := range ids {
 		e, err := readEvent(text(ids[i]), text(events[i]))
 		if err != nil {

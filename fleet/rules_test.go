@@ -62,6 +62,28 @@ func TestAnOutageHasNobodyOfflineWhileLeasesAreChanged(t *testing.T) {
 	}
 }
 
+// A slot goes by the shortest renewals of two days. Even a node with much longer ones must look so often;
+// otherwise each of its looks finds a gap.
+func TestSessionsEndWhileMuchShorterLeasesAreNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		shorter := nodeConfig
+		shorter.Lease = time.Second
+		f := &fleetOf{shared: newShared(shorter)}
+		old := f.add(t, "old", f.diary.config(shorter))
+		register(t, old, "a")
+		time.Sleep(time.Minute)
+		require.NoError(t, old.Close())
+		f.add(t, "looks", f.diary.config(nodeConfig))
+		sessions := fill(t, f.add(t, "dies", nodeConfig), "s", 2) // it has no OnOffline, and does not look
+		time.Sleep(5 * time.Minute)
+		allAlive(t, sessions)
+		told := len(f.diary.offlines())
+		f.set(func() { f.fakes[2].cut = true })
+		time.Sleep(2 * time.Minute)
+		require.Len(t, f.diary.offlines(), told+2)
+	})
+}
+
 func TestNodesWithOtherLeasesOnOneServer(t *testing.T) {
 	t.Parallel()
 	server := testserver.SharedRedis(t)

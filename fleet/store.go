@@ -114,6 +114,7 @@ type swept struct {
 	due     int            // ended leases in the held slots
 	silence time.Duration  // longest time of holding a slot back
 	more    bool           // some sessions of dead nodes were not looked at yet
+	beat    time.Duration  // shortest interval of the slots, or 0: a longer pause of all nodes is a gap
 	open    []told         // outcomes perhaps not settled
 }
 

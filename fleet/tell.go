@@ -40,6 +40,10 @@ type teller struct {
 	calls    sync.WaitGroup
 	closed   bool // the node tells no more
 	failing  bool // the last sweep failed; only for the tell loop
+
+	// pause is the time between two sweeps, only for the tell loop. Another node may have named a
+	// shorter interval than this node's: then Config.Sweep alone could be a gap.
+	pause time.Duration
 }
 
 type taken struct {
@@ -51,13 +55,14 @@ type taken struct {
 // tellLoop ends sessions when their lease is over, and tells ends.
 func (n *Node) tellLoop(ctx context.Context) {
 	t := &n.teller
+	t.pause = n.cfg.Sweep
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		if n.sweepOnce(ctx, t.room()) {
 			continue // there may be more
 		}
-		timer.Reset(n.cfg.Sweep)
+		timer.Reset(t.pause)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -113,6 +118,9 @@ func (n *Node) sweepOnce(ctx context.Context, room int) bool {
 	result, err := n.store.sweep(ctx, room, outcomes)
 	n.stats.failed(err)
 	n.sayHeld(result)
+	if result.beat > 0 {
+		t.pause = min(n.cfg.Sweep, result.beat/2)
+	}
 	if failing := err != nil; failing != t.failing {
 		if t.failing = failing; failing {
 			n.cfg.Logger.Warn("fleet: ends of sessions can't be looked for", "node", n.cfg.Node, "error", err)

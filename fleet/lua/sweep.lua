@@ -8,8 +8,8 @@
 -- later call lacks an answer.
 --
 -- The answer: the time; for how many ms nothing expires, and why, if this call has begun that; the
--- number of leases that are over; the ids and the ends to tell; and 1 if the walk for sessions of
--- dead nodes goes on, else 0.
+-- number of leases that are over; the ids and the ends to tell; 1 if the walk for sessions of dead
+-- nodes goes on, else 0; and the slot's shortest interval, see rules.
 local us, max = clock(), tonumber(ARGV[1])
 local now = math.floor(us / 1000)
 local present = text(now)
@@ -222,4 +222,4 @@ if #ids > 0 then
   call('ZADD', a, stop, by)
 end
 local silence = why == '' and 0 or ((why == 'beats' or why == 'nodes') and nodesHeld or held) - now
-return {now, silence, why, due, ids, events, more}
+return {now, silence, why, due, ids, events, more, beat}
