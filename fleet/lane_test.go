@@ -149,6 +149,39 @@ func TestAServerThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	}
 }
 
+// fallingStore is a splitStore whose odd server begins to hang when it is to register a session again.
+type fallingStore struct{ splitStore }
+
+func (s fallingStore) register(ctx context.Context, asks []registration) ([]registered, error) {
+	if asks[0].before != nil {
+		s.hangs.Store(true)
+	}
+	return s.splitStore.register(ctx, asks)
+}
+
+func TestAServerThatHangsKeepsNoSessionOnAnotherFromBeingRegisteredAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		cfg := nodeConfig
+		cfg.Node, cfg.Timeout = "node", 14*time.Second
+		cfg = cfg.withDefaults()
+		require.NoError(t, cfg.check())
+		kept := fallingStore{splitStore{f.connect("node"), new(atomic.Bool)}}
+		n := nodeOn(t, cfg, kept)
+		sessions := fill(t, n, "s", renewBatch)
+		time.Sleep(20 * time.Second)
+		f.set(func() { f.model.lose() })
+		kept.hear <- news{kind: newsAgain}
+		time.Sleep(2 * time.Minute)
+		require.True(t, kept.hangs.Load())
+		for i, s := range sessions {
+			if !kept.odd(s.ID()) && !s.Alive() {
+				t.Fatalf("session %d of a server that has always answered: %v", i, s.Reason())
+			}
+		}
+	})
+}
+
 // fullStore is on a full server, and counts its calls.
 type fullStore struct {
 	*fake

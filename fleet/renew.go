@@ -111,9 +111,16 @@ func (n *Node) refused(s *Session, why verdict) {
 
 // registerAgain registers sessions lost by Redis, unless another node has registered them since.
 // It returns the sessions to extend at once: their registration failed, or an earlier one had
-// succeeded without an answer.
+// succeeded without an answer, or their slot has fallen silent meanwhile.
 func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 	for lost := range slices.Chunk(lost, batchSize) {
+		quiet := n.renewer.quiet()
+		lost = slices.DeleteFunc(lost, func(s *Session) bool {
+			if quiet[s.slot] { // with it, the others would wait once more
+				again = append(again, s)
+			}
+			return quiet[s.slot]
+		})
 		asks := make([]registration, len(lost))
 		for i, s := range lost {
 			c := s.claim()
