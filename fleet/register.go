@@ -22,14 +22,15 @@ import (
 //
 // Register waits for Redis: call it from a goroutine of its own, not from an event loop such as
 // gnet's. If ctx ends after Redis was asked, the session may have been taken from its previous
-// owner already. The registration is then taken back: the session ends, or waits to be resumed
-// if it had an owner or was detached. After an error of the client of Redis the session may be
-// registered or not: if so, it ends with its new lease.
+// owner already. That owner's connection is then closed, even if it is conn. The registration is
+// taken back: the session ends, or waits to be resumed if it had an owner or was detached. After an
+// error of the client of Redis the session may be registered or not: if so, it ends with its new
+// lease.
 //
 // Register returns ErrArgument, ErrDraining, ErrClosed or ErrFull; ReasonMoved or ReasonKicked
 // if the session was registered or kicked meanwhile; keepalive.ErrNotGuarded for a connection
-// not, or no longer, guarded by the Keeper; and the errors of the client of Redis. It does not
-// close conn.
+// not, or no longer, guarded by the Keeper; and the errors of the client of Redis. Register
+// itself does not close conn.
 func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []byte) (*Session, error) {
 	if err := checkSession(id, meta); err != nil {
 		return nil, err

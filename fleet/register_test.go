@@ -106,18 +106,26 @@ func TestARegistrationThatIsOlderThanOneThatHasEndedIsNotInstalled(t *testing.T)
 }
 
 func TestARegistrationThatNobodyWaitsForTakesTheSessionFromItsNodeToo(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 1, nodeConfig)
-		s, c := register(t, f.nodes[0], "a")
-		f.set(func() { f.fakes[0].slow = time.Second })
-		hurry, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-		defer cancel()
-		_, err := f.nodes[0].Register(hurry, &conn{}, "a", nil)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		time.Sleep(time.Second)
-		require.Equal(t, ReasonMoved, s.Reason())
-		require.EqualValues(t, 1, c.closed.Load())
-	})
+	for _, same := range []bool{false, true} {
+		t.Run(fmt.Sprintf("same=%v", same), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFleet(t, 1, nodeConfig)
+				s, c := register(t, f.nodes[0], "a")
+				anew := &conn{}
+				if same {
+					anew = c
+				}
+				f.set(func() { f.fakes[0].slow = time.Second })
+				hurry, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+				defer cancel()
+				_, err := f.nodes[0].Register(hurry, anew, "a", nil)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				time.Sleep(time.Second)
+				require.Equal(t, ReasonMoved, s.Reason())
+				require.EqualValues(t, 1, c.closed.Load())
+			})
+		})
+	}
 }
 
 func TestARegistrationThatIsAnsweredWhileTheNodeIsClosedIsDetached(t *testing.T) {
