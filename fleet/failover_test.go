@@ -93,3 +93,28 @@ func TestASessionLostByAFailoverIsRegisteredAgainAfterTwo(t *testing.T) {
 		require.Zero(t, c.closed.Load())
 	})
 }
+
+// Then lost epochs are higher than the time of the failover, and follow the last one known.
+func TestASessionLostByAFailoverAfterTheClockWasSetBackIsUnknown(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 0, 0)
+	store := p.nodes[0]
+	registers := func(id string) claim {
+		ask := registration{id: id}
+		answers, err := store.register(ctx, []registration{ask})
+		require.NoError(t, err)
+		require.Equal(t, p.model.register(store.by, store.cfg.Node, ask), answers[0])
+		return claim{id, answers[0].token}
+	}
+	registers("before")
+	p.model.now -= time.Hour.Microseconds()
+	p.tellTime()
+	p.remember()
+	lost := []claim{registers("lost-1"), registers("lost-2")}
+	p.failOver(p.older, p.dumps)
+	after := []claim{registers("after-1"), registers("after-2"), registers("after-3")}
+	extend := func(claims []claim) ([]verdict, error) { return store.extend(ctx, claims) }
+	p.judged(lost, func(claim) verdict { return unknown }, extend)
+	p.judged(after, func(claim) verdict { return held }, extend)
+	require.Greater(t, after[0].token.epoch(), lost[1].token.epoch())
+}

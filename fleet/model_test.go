@@ -138,7 +138,10 @@ func (m *model) begin() (by rules, other bool) {
 		if m.now-m.lostTo > by.lease*1000 {
 			m.lostFrom = m.last
 		}
-		m.whose, m.lostTo = m.server, m.now
+		if m.now <= m.last { // the clock was set back
+			m.last += 60_000_000
+		}
+		m.whose, m.lostTo = m.server, max(m.now, m.last)
 		m.holdNow(by.lease)
 		if by.nodeLease > 0 {
 			for by, dead := range m.dead {

@@ -87,15 +87,19 @@ local function begin(us, rules)
     call('HSET', m, 'n', text(us - 1), 'b', text(us), 'r', name, 'last', text(math.floor(us / 1000)))
     return us - 1, lease, renew, nodeLease, beat
   end
-  if meta[2] ~= name then
+  local last, other = tonumber(meta[1]), meta[2] ~= name
+  if other then
     -- A node may ask within a lease for an epoch lost with the server before that.
     local lo, hi = unpack(call('HMGET', m, 'lo', 'hi'))
     if not lo or us - hi > lease * 1000 then lo = meta[1] end
-    call('HSET', m, 'r', name, 'lo', lo, 'hi', text(us))
+    -- Lost epochs are no higher than the time. If the clock was set back, they follow the last epoch:
+    -- then a minute of epochs is left out.
+    if us <= last then last = last + 60000000 end
+    call('HSET', m, 'r', name, 'lo', lo, 'hi', text(math.max(us, last)), 'n', text(last))
     hold(math.floor(us / 1000), lease)
     if nodeLease > 0 then doubt(math.floor(us / 1000), nodeLease) end
   end
-  return tonumber(meta[1]), lease, renew, nodeLease, beat, meta[2] ~= name
+  return last, lease, renew, nodeLease, beat, other
 end
 
 local walks = 4 -- largest number of steps of walk in one run
