@@ -30,6 +30,9 @@ func (e *expression) next(after time.Time) time.Time {
 	for {
 		now := after.Add(1).In(e.zone)
 		begin, end := now.ZoneBounds()
+		if !end.IsZero() && !end.After(now) { // package time has a leap year end a day too soon
+			end = now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+		}
 		ahead := aheadOfUTC(now)
 		before := ahead // in the stretch before
 		if !begin.IsZero() {

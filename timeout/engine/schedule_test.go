@@ -60,6 +60,11 @@ func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
 		{"CRON_TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-03 14:45:00", 0, []string{"2026-04-04 14:45:00", "2026-04-05 15:15:00"}}, // half an hour
 		{"CRON_TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-02 15:45:00", 0, []string{"2026-10-03 15:45:00", "2026-10-04 15:15:00"}},
 
+		// The last day of a leap year.
+		{"CRON_TZ=Europe/Berlin 0 9 * * *", "2040-12-29 08:00:00", 0, []string{"2040-12-30 08:00:00", "2040-12-31 08:00:00", "2041-01-01 08:00:00"}},
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2039-12-31 23:00:00", 0, []string{"2040-12-31 23:00:00", "2041-12-31 23:00:00"}},
+		{"CRON_TZ=America/Santiago 0 9 * * 6", "2040-12-29 12:00:00", 0, []string{"2041-01-05 12:00:00"}},
+
 		// Midnight is skipped, on a Friday and on a Sunday.
 		{"CRON_TZ=Africa/Cairo 0 9 * * 4", "2026-04-23 07:00:00", 0, []string{"2026-04-30 06:00:00"}},
 		{"CRON_TZ=Africa/Cairo 0 9 * * 5", "2026-04-17 07:00:00", 0, []string{"2026-04-24 06:00:00", "2026-05-01 06:00:00"}},
@@ -80,7 +85,7 @@ func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
 	}
 }
 
-// Another way to the same times: a walk through the days of all steps of the clocks in a year. A time that the
+// Another way to the same times: a walk through the days of all steps of the clocks in two years. A time that the
 // clocks skip counts later by the step. One that they show twice counts once, unless all hours are meant.
 func TestTheTimesOfAnExpressionAreThoseOfAWalk(t *testing.T) {
 	const quarter = 15 * time.Minute // all expressions and steps are multiples of it
@@ -96,7 +101,7 @@ func TestTheTimesOfAnExpressionAreThoseOfAWalk(t *testing.T) {
 		} {
 			schedule, err := engine.ParseSchedule("CRON_TZ=" + name + " " + text)
 			require.NoError(t, err)
-			for _, step := range steps(zone) {
+			for _, step := range append(steps(zone, 2026), steps(zone, 2040)...) {
 				begin, end := step.Add(-36*time.Hour).Truncate(24*time.Hour), step.Add(36*time.Hour)
 				next := begin.Add(-1)
 				for _, want := range walk(t, zone, text, begin, end, quarter) {
@@ -109,13 +114,17 @@ func TestTheTimesOfAnExpressionAreThoseOfAWalk(t *testing.T) {
 	}
 }
 
-// steps returns when the clocks of a zone make a step in 2026.
-func steps(zone *time.Location) (steps []time.Time) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, end := at.In(zone).ZoneBounds(); !end.IsZero() && end.Year() == 2026; _, end = end.ZoneBounds() {
-		steps = append(steps, end.UTC())
+// steps returns when the clocks of a zone make a step in a year, and the begin and the end of that year.
+func steps(zone *time.Location, year int) []time.Time {
+	begin, end := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(year+1, 1, 1, 0, 0, 0, 0, time.UTC)
+	steps := []time.Time{begin, end}
+	ahead := func(at time.Time) int { _, ahead := at.In(zone).Zone(); return ahead }
+	for at := begin; at.Before(end); at = at.Add(time.Hour) {
+		if ahead(at) != ahead(at.Add(time.Hour)) {
+			steps = append(steps, at.Add(time.Hour))
+		}
 	}
-	return append(steps, at) // and where is none
+	return steps
 }
 
 // walk returns all times of an expression in [begin, end), by its times in UTC and the clocks of the zone.
