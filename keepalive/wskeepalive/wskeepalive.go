@@ -37,6 +37,7 @@ package wskeepalive
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -60,9 +61,17 @@ type GorillaConn interface {
 //
 // Gorilla returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
-	probe := oneAtATime(func() { // it may have to wait for a message being written
-		_ = ws.WriteControl(opPing, nil, time.Now().Add(patience))
-	})
+	var pinging atomic.Bool
+	probe := func() error {
+		if !pinging.CompareAndSwap(false, true) {
+			return nil // one waits already
+		}
+		go func() { // it may have to wait for a message being written
+			defer pinging.Store(false)
+			_ = ws.WriteControl(opPing, nil, time.Now().Add(patience))
+		}()
+		return nil
+	}
 	farewell := func(reason keepalive.Reason, deadline time.Time) {
 		code := binary.BigEndian.AppendUint16(nil, uint16(status(reason)))
 		_ = ws.WriteControl(opClose, append(code, reason.String()...), deadline) // it is closed anyway
@@ -85,7 +94,7 @@ type CoderConn[S ~int] interface {
 
 // Coder keeps a WebSocket of coder/websocket alive. g is the guard of its connection:
 // httpkeepalive.Guard(r) in a handler. S follows from ws. A ping waiting for its pong has a
-// goroutine, until the connection ends.
+// goroutine, until the next ping or the end of the connection.
 //
 // The close frame is the library's closing handshake: the connection is closed after the peer's
 // close frame, or after keepalive.Closing.Timeout.
@@ -96,31 +105,61 @@ type CoderConn[S ~int] interface {
 //
 // Coder returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
-	probe := oneAtATime(func() {
-		if ws.Ping(g.Context()) == nil { // a pong may be late by as long as this process was stopped
-			g.Pong()
+	var last atomic.Pointer[ping]
+	probe := func() error {
+		p := newPing(g)
+		if before := last.Swap(p); before != nil {
+			before.replaced()
 		}
-	})
+		go func() {
+			defer p.done()
+			if ws.Ping(p) == nil {
+				g.Pong()
+			}
+		}()
+		return nil
+	}
 	farewell := func(reason keepalive.Reason, _ time.Time) { // it ends with the connection
 		_ = ws.Close(S(status(reason)), reason.String())
 	}
 	return adapter.Upgrade(g, probe, farewell)
 }
 
-// oneAtATime returns a probe that calls ping on a goroutine of its own, unless the ping before is still
-// under way.
-func oneAtATime(ping func()) (probe func() error) {
-	var pinging atomic.Bool
-	return func() error {
-		if pinging.CompareAndSwap(false, true) {
-			go func() {
-				defer pinging.Store(false)
-				ping()
-			}()
+// ping is a ping of coder/websocket. Its context ends with the connection, and not with a time: a pong may be late by as
+// long as this process was stopped. Keeper.Close leaves the connection open, and so the ping, too: while it is
+// written, the end of its context would close the connection.
+type ping struct {
+	context.Context
+	end  context.CancelFunc
+	left func() bool // ends the wait for the connection's end
+}
+
+func newPing(g *keepalive.Guard) *ping {
+	p := new(ping)
+	p.Context, p.end = context.WithCancel(context.Background())
+	connected := g.Context()
+	p.left = context.AfterFunc(connected, func() {
+		if !errors.Is(context.Cause(connected), keepalive.ErrNotGuarded) {
+			p.end()
 		}
-		return nil
+	})
+	return p
+}
+
+func (p *ping) done() {
+	p.left()
+	p.end()
+}
+
+// replaced ends a ping for which another one has been sent, once it is surely written.
+func (p *ping) replaced() {
+	if p.Err() == nil {
+		time.AfterFunc(written, p.end)
 	}
 }
+
+// written is longer than coder/websocket takes to write a ping, or to close the connection instead.
+const written = 6 * time.Second
 
 // patience is the deadline of a ping. A shorter one could break a connection whose peer is slow. The Keeper
 // closes one whose peer is stuck.

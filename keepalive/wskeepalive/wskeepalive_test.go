@@ -3,6 +3,8 @@ package wskeepalive
 import (
 	"context"
 	"net"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,12 +64,22 @@ func TestPingWaitsForALongMessage(t *testing.T) {
 
 // slowCoder is a *websocket.Conn of coder/websocket. After the end of a ping's context the library knows no pong.
 type slowCoder struct {
-	pings []context.Context
-	pong  chan bool
+	mu   sync.Mutex
+	all  []context.Context
+	pong chan bool
+}
+
+// pings returns the contexts of all pings.
+func (c *slowCoder) pings() []context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
 }
 
 func (c *slowCoder) Ping(ctx context.Context) error {
-	c.pings = append(c.pings, ctx)
+	c.mu.Lock()
+	c.all = append(c.all, ctx)
+	c.mu.Unlock()
 	select {
 	case <-c.pong:
 		return nil
@@ -78,33 +90,76 @@ func (c *slowCoder) Ping(ctx context.Context) error {
 
 func (*slowCoder) Close(int, string) error { return nil }
 
+// bareCoder guards a connection with a slowCoder on it.
+func bareCoder(t *testing.T) (*keepalive.Keeper, *keepalive.Guard, *slowCoder) {
+	k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
+	require.NoError(t, err)
+	a, _ := net.Pipe()
+	ws := &slowCoder{pong: make(chan bool)}
+	guard := keepalive.Of(k.Conn(a))
+	require.NoError(t, Coder(guard, ws))
+	t.Cleanup(func() {
+		require.NoError(t, k.Close())
+		close(ws.pong)
+	})
+	return k, guard, ws
+}
+
+// probed lets the connection be silent until it is asked.
+func (c *slowCoder) probed(t *testing.T) {
+	before := len(c.pings())
+	time.Sleep(40 * time.Second)
+	synctest.Wait()
+	require.Len(t, c.pings(), before+1)
+	require.NoError(t, c.pings()[before].Err())
+}
+
 // The process may be stopped, so a pong may be late by any time. A ping ends with its connection.
-func TestPongMayComeAtAnyTime(t *testing.T) {
+func TestAPingLastsAsLongAsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
-		require.NoError(t, err)
-		defer k.Close()
-		a, _ := net.Pipe()
-		ws := &slowCoder{pong: make(chan bool)}
-		guard := keepalive.Of(k.Conn(a))
-		require.NoError(t, Coder(guard, ws))
-		for range 10 {
-			time.Sleep(40 * time.Second)
-			synctest.Wait()
+		k, guard, ws := bareCoder(t)
+		ws.probed(t)
+		for range 100 {
 			guard.Touch() // as for messages
+			time.Sleep(20 * time.Second)
 		}
-		require.Len(t, ws.pings, 1)
-		require.NoError(t, ws.pings[0].Err())
+		require.Len(t, ws.pings(), 1)
+		require.NoError(t, ws.pings()[0].Err())
 		ws.pong <- true
 		synctest.Wait()
 		require.Equal(t, uint64(1), k.Stats().RoundTrips.Count)
 
-		time.Sleep(40 * time.Second)
-		synctest.Wait()
-		require.Len(t, ws.pings, 2)
-		require.NoError(t, ws.pings[1].Err())
+		ws.probed(t)
 		guard.Close(keepalive.ReasonLocal)
 		synctest.Wait()
-		require.Error(t, ws.pings[1].Err())
+		require.Error(t, ws.pings()[1].Err())
+	})
+}
+
+// A peer may leave a ping without an answer, and live on by messages.
+func TestAPingWithoutItsPongIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, guard, ws := bareCoder(t)
+		for range 10 {
+			ws.probed(t)
+			guard.Touch()
+		}
+		for i, ping := range ws.pings() { // one being written must not be ended
+			require.Equal(t, i < 9, ping.Err() != nil, "%d", i)
+		}
+		ws.pong <- true
+		synctest.Wait()
+		require.Equal(t, uint64(1), k.Stats().RoundTrips.Count)
+	})
+}
+
+// The end of its context could close the connection.
+func TestAPingGoesOnAfterTheEndOfTheKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _, ws := bareCoder(t)
+		ws.probed(t)
+		require.NoError(t, k.Close())
+		time.Sleep(time.Hour)
+		require.NoError(t, ws.pings()[0].Err())
 	})
 }
