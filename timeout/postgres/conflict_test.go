@@ -1,12 +1,16 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -114,4 +118,59 @@ func TestManyNodesBeatAtOnceOnADatabaseWithAnotherIsolationLevel(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, view.Nodes, nodes)
 	require.EqualValues(t, nodes, view.Term)
+}
+
+// stopping are the connections of a process that is stopped before it writes some words.
+type stopping struct {
+	words            string
+	once             sync.Once
+	stopped, goingOn chan struct{}
+}
+
+type stoppingConn struct {
+	net.Conn
+	*stopping
+}
+
+func (c stoppingConn) Write(text []byte) (int, error) {
+	if bytes.Contains(text, []byte(c.words)) {
+		c.once.Do(func() { close(c.stopped) })
+		<-c.goingOn
+	}
+	return c.Conn.Write(text)
+}
+
+// Its transaction has locks that all nodes want.
+func TestANodeThatIsStoppedInItsBeatHoldsUpNobodyForLong(t *testing.T) {
+	e := open(t, newSchema())
+	cfg, err := pgxpool.ParseConfig(sharedURL(t))
+	require.NoError(t, err)
+	s := &stopping{words: "DELETE FROM", stopped: make(chan struct{}), goingOn: make(chan struct{})}
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return stoppingConn{conn, s}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	defer pool.Close()
+	other, err := postgres.New(t.Context(), pool, postgres.Config{Schema: e.Schema()})
+	require.NoError(t, err)
+	defer other.Close()
+	beaten := make(chan error, 1)
+	go func() {
+		_, err := other.Beat(context.Background(), engine.Node{Name: "stopped"}, time.Minute)
+		beaten <- err
+	}()
+	<-s.stopped
+	require.Eventually(t, func() bool {
+		within, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := e.Beat(within, engine.Node{Name: "other"}, time.Minute)
+		return err == nil
+	}, time.Minute, 100*time.Millisecond)
+	close(s.goingOn)
+	require.Error(t, <-beaten, "its transaction has ended")
+	view, err := other.Beat(t.Context(), engine.Node{Name: "stopped"}, time.Minute)
+	require.NoError(t, err, "and it beats again")
+	require.Len(t, view.Nodes, 2)
 }

@@ -38,6 +38,7 @@ type Engine struct {
 	topics topics
 	counts counts
 	news   news
+	full   atomic.Int64 // when the server last had no room, in ms, or 0
 
 	mu       sync.Mutex // guards the fields below, and the beginning of Wake against Close
 	surveyAt time.Time  // next survey by Upkeep
@@ -104,11 +105,14 @@ func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batc
 	})
 }
 
-// inTx calls do in a transaction that waits for others, whatever the database's isolation level. It repeats
-// do as repeat says.
+// begin begins a transaction of several round trips, whatever the database's isolation level. It holds locks that all
+// nodes want. So the server ends the transaction of a process that was stopped in it, or is cut off.
+const begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '5s'"
+
+// inTx calls do in a transaction that waits for others. It repeats do as repeat says.
 func (e *Engine) inTx(ctx context.Context, doing string, do func(pgx.Tx) error) error {
 	return e.repeat(doing, func() error {
-		return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+		return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{BeginQuery: begin}, do)
 	})
 }
 
@@ -145,7 +149,11 @@ func (e *Engine) wrap(doing string, err error) error {
 	if e.closed.Load() {
 		return fmt.Errorf("%w: %s: %w", engine.ErrClosed, doing, err)
 	}
-	return fmt.Errorf("timeout/postgres: %s: %w", doing, classify(err))
+	err = classify(err)
+	if errors.Is(err, engine.ErrFull) {
+		e.full.Store(time.Now().UnixMilli())
+	}
+	return fmt.Errorf("timeout/postgres: %s: %w", doing, err)
 }
 
 // classify wraps errors of a full server in ErrFull.

@@ -153,8 +153,10 @@ func TestFullIsErrFullAndNothingIsLost(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "2"}})
 	require.ErrorIs(t, err, engine.ErrFull)
+	require.ErrorIs(t, e.Ready(t.Context()), engine.ErrFull)
 	leased := leaseOne(t, e, time.Minute)
 	require.Equal(t, []bool{true}, expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Done}).Settled)
+	require.Eventually(t, func() bool { return e.Ready(t.Context()) == nil }, time.Minute, 100*time.Millisecond, "nothing was refused for a while")
 }
 
 func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {

@@ -21,7 +21,7 @@ const migrationLock = 0x68775f74696d65
 // migrate makes the tables of a schema, or brings them up to date: it runs the files above the version
 // in hw_migrations, all in one transaction.
 func migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		// The lock has a statement of its own: the next statement sees what others did before, at this level.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err

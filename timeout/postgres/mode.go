@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,8 +30,17 @@ func (e *Engine) Ready(ctx context.Context) error {
 	if err := mode.scan(e.pool.QueryRow(ctx, askMode)); err != nil {
 		return e.wrap("being ready", err)
 	}
-	return mode.check()
+	if err := mode.check(); err != nil {
+		return err
+	}
+	if time.Now().UnixMilli() < e.full.Load()+fullFor.Milliseconds() {
+		return fmt.Errorf("%w: the server has refused a change for that within %v", engine.ErrFull, fullFor)
+	}
+	return nil
 }
+
+// fullFor is how long the engine is not ready after the server had no room. There may be room again.
+const fullFor = 2 * time.Second
 
 // check returns an error if the server takes no changes. It is no engine.ErrArgument: after a
 // failover the same server may take changes again, or another one has its name.
