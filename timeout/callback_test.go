@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,6 +257,25 @@ func TestCallbacksThatCanNeverBeMadeAreRefused(t *testing.T) {
 			_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Callback: &call})
 			require.ErrorIs(t, err, timeout.ErrArgument)
 		}
+	})
+}
+
+func TestAPulledTopicSharesNoPlacesByTargets(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _ := withTargets(t, timeout.Topic{})
+		r.pulled(timeout.Topic{Concurrency: 4})
+		var now, most atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Second)
+			now.Add(-1)
+			return nil
+		}))
+		for i := range 8 {
+			r.call(fmt.Sprint(i), "good")
+		}
+		pass(time.Minute)
+		require.EqualValues(t, 4, most.Load())
 	})
 }
 

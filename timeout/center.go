@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -92,7 +93,7 @@ func (c *Center) Node() string { return c.cfg.Node }
 // callback of their own. It may be called before and while the centre runs. Another call
 // replaces the function; nil removes it. The error wraps ErrArgument.
 func (c *Center) Handle(topic string, handler Handler) error {
-	if err := engine.CheckTopic(topic); err != nil {
+	if err := errors.Join(engine.CheckTopic(topic), checkReserved(topic)); err != nil {
 		return err
 	}
 	c.mu.Lock()

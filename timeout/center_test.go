@@ -1145,6 +1145,7 @@ func TestTheTopicOfMarksIsReserved(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: engine.Reserved})
 		require.EqualError(t, err, want)
+		require.EqualError(t, r.Handle(engine.Reserved, func(context.Context, timeout.Task) error { return nil }), want)
 		topics, err := r.Topics(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, topics)

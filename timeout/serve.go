@@ -147,6 +147,9 @@ func (w *worker) ask(ask engine.Ask) error {
 
 // take queues the leased tasks. w.mu must be held.
 func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, asked, now time.Time) {
+	if w.topic.Pull { // nobody calls the targets
+		clear(targets)
+	}
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
 		if o := ask.Settle[i]; !settled && (o.As != Pending || o.Anew) {

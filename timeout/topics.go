@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -29,6 +30,14 @@ func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 		c.look()
 	}
 	return kept, err
+}
+
+// Now returns the time by the engine's clock.
+func (c *Center) Now(ctx context.Context) (time.Time, error) {
+	if err := c.open(); err != nil {
+		return time.Time{}, err
+	}
+	return c.engine.Now(ctx)
 }
 
 // checkReserved refuses the topic of package sharded: a task there could pass for the mark of a shard, and no

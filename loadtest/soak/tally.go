@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 )
 
@@ -28,12 +30,14 @@ func newTally() *tally {
 	return &tally{ends: map[string]map[string]int{}, verdicts: map[verdict]int{}}
 }
 
-// undialed counts a connection that was not opened. served says whether the server has served meanwhile.
+// undialed counts a connection that was not opened. served says whether the server has served meanwhile. Its client may
+// have no address left.
 func (t *tally) undialed(k *kind, served bool, err error) {
 	t.mu.Lock()
 	t.nUndialed++
 	t.mu.Unlock()
-	if served && !k.vanish { // its address goes at any moment
+	own := errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EADDRINUSE)
+	if served && !own && !k.vanish { // its address goes at any moment
 		t.fault("%s: not connected: %v", k.name, err)
 	}
 }

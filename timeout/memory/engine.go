@@ -68,6 +68,13 @@ type topic struct {
 	fences []fence // by slot
 }
 
+// copied returns the topic with a callback of its own.
+func (t *topic) copied() engine.Topic {
+	copied := t.Topic
+	copied.Callback = cloned(t.Callback)
+	return copied
+}
+
 // fence is the term and the time of the last accepted call for a slot.
 type fence struct {
 	term int64
@@ -109,16 +116,17 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 		t = &topic{tasks: make(map[string]*entry)}
 		e.topics[wanted.Name] = t
 	case onlyNew:
-		return t.Topic, nil
+		return t.copied(), nil
 	default:
 		var err error
 		if wanted, err = wanted.In(t.Topic); err != nil {
-			return t.Topic, err
+			return t.copied(), err
 		}
 	}
 	t.Topic = wanted.WithDefaults()
+	t.Callback = cloned(t.Callback)
 	t.grow()
-	return t.Topic, nil
+	return t.copied(), nil
 }
 
 // Pause is engine.Engine's.
@@ -132,7 +140,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 		return engine.Topic{}, err
 	}
 	t.Paused = paused
-	return t.Topic, nil
+	return t.copied(), nil
 }
 
 // grow deals the ready tasks among the present number of slots.
@@ -170,7 +178,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	defer e.mu.Unlock()
 	topics := make([]engine.Topic, 0, len(e.topics))
 	for _, name := range slices.Sorted(maps.Keys(e.topics)) {
-		topics = append(topics, e.topics[name].Topic)
+		topics = append(topics, e.topics[name].copied())
 	}
 	return topics, nil
 }

@@ -111,4 +111,16 @@ func TestAProgramMayChangeItsCallback(t *testing.T) {
 		require.Equal(t, given(), got[0].Callback)
 		change(got[0].Callback)
 	}
+
+	own = given()
+	topic, err := e.SetTopic(t.Context(), engine.Topic{Name: "u", Callback: own}, false)
+	require.NoError(t, err)
+	change(own)
+	for range 2 {
+		require.Equal(t, given(), topic.Callback)
+		change(topic.Callback)
+		topics, err := e.Topics(t.Context())
+		require.NoError(t, err)
+		topic = topics[1]
+	}
 }
