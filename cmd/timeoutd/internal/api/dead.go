@@ -75,48 +75,46 @@ func (h *Handler) clearDead(has effect, do clearing) serving {
 }
 
 // eachDead visits the dead tasks of a topic, a page at a time, for deadBudget. next is the cursor
-// with which another call goes on, or empty. All these calls together visit no more tasks than
-// were dead at first: a replayed task may be dead again before the last one is replayed.
+// with which another call goes on, or empty. All these calls together visit the tasks that were dead
+// at first: a replayed task may be dead again before the last one is replayed.
 func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func([]timeout.Task) error) (next string, err error) {
 	query := timeout.Query{Topic: topic, State: timeout.Dead, Limit: 500}
-	left, err := int64(0), error(nil)
+	var first time.Time // when the first call began
 	if cursor == "" {
-		var counts timeout.Counts
-		counts, err = h.centre.Count(ctx, topic)
-		left = counts.Dead
+		first, err = h.centre.Now(ctx)
 	} else {
-		left, query.Cursor, err = parseCursor(cursor)
+		first, query.Cursor, err = parseCursor(cursor)
 	}
 	if err != nil {
 		return "", err
 	}
-	for until := time.Now().Add(deadBudget); left > 0; {
+	for until := time.Now().Add(deadBudget); ; {
 		page, err := h.centre.List(ctx, query)
 		if err != nil {
 			return "", err
 		}
-		left -= int64(len(page.Tasks))
-		if err := visit(page.Tasks); err != nil {
+		n := len(page.Tasks)
+		tasks := slices.DeleteFunc(page.Tasks, func(task timeout.Task) bool { return task.Until.After(first) })
+		if err := visit(tasks); err != nil {
 			return "", err
 		}
-		if query.Cursor = page.Next; query.Cursor == "" {
-			break
+		if query.Cursor = page.Next; query.Cursor == "" || n > 0 && len(tasks) == 0 { // the later dead come last
+			return "", nil
 		}
-		if left > 0 && time.Now().After(until) {
-			return strconv.FormatInt(left, 10) + "." + query.Cursor, nil
+		if time.Now().After(until) {
+			return strconv.FormatInt(first.UnixMilli(), 10) + "." + query.Cursor, nil
 		}
 	}
-	return "", nil
 }
 
-// parseCursor reads a cursor of eachDead: the number of tasks that are left, and a list's cursor.
-func parseCursor(text string) (left int64, cursor string, err error) {
+// parseCursor reads a cursor of eachDead: when the first call began, in ms, and a list's cursor.
+func parseCursor(text string) (first time.Time, cursor string, err error) {
 	number, cursor, found := strings.Cut(text, ".")
-	left, err = strconv.ParseInt(number, 10, 64)
-	if !found || err != nil || left < 0 {
-		return 0, "", fmt.Errorf("%w: cursor %.*q, must be the next of an answer", timeout.ErrArgument, maxShown, text)
+	millis, err := strconv.ParseInt(number, 10, 64)
+	if !found || err != nil || millis < 0 {
+		return first, "", fmt.Errorf("%w: cursor %.*q, must be the next of an answer", timeout.ErrArgument, maxShown, text)
 	}
-	return left, cursor, nil
+	return time.UnixMilli(millis), cursor, nil
 }
 
 // clearPage returns how many tasks have changed, and an error if there is no answer about some of them.

@@ -133,7 +133,7 @@ func TestDeadTasksGoOnWithACursor(t *testing.T) {
 	page, err := s.centre.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Dead, Limit: 500})
 	require.NoError(t, err)
 	left := 1100 - len(page.Tasks)
-	rest := causes(fmt.Sprintf("%d.%s", left, page.Next))
+	rest := causes(fmt.Sprintf("%d.%s", time.Now().UnixMilli(), page.Next))
 	require.EqualValues(t, left, rest.Other+int64(len(rest.Causes)))
 	require.Equal(t, wire.Causes{Causes: []wire.Cause{}}, causes("0."+page.Next))
 }
@@ -198,4 +198,39 @@ func TestClearingTellsOfTasksWithoutAnAnswer(t *testing.T) {
 	for _, verb := range []string{"replay", "drop"} {
 		require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/"+verb, ""), errAway.Error())
 	}
+}
+
+// staleCounts has counts of long ago, as an engine may.
+type staleCounts struct{ engine.Engine }
+
+func (staleCounts) Count(context.Context, string) (engine.Counts, error) { return engine.Counts{}, nil }
+
+func TestAllDeadTasksAreReplayedWhateverTheCountsSay(t *testing.T) {
+	s := startOn(t, staleCounts{newEngine(t)}, Config{})
+	require.NoError(t, s.centre.Handle("t", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	s.run(nil)
+	state := func(id string) wire.Task { return get[wire.Task](s, "/v1/topics/t/tasks/"+id) }
+	for i := range 3 {
+		s.ask(http.StatusCreated, http.MethodPut, fmt.Sprint("/v1/topics/t/tasks/", i), `{}`)
+		eventually(t, func() bool { return state(fmt.Sprint(i)).State == timeout.Dead }, "it is dead")
+	}
+	before := state("0").Until.Time
+	require.Equal(t, wire.Cleared{Changed: 3}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+	eventually(t, func() bool { task := state("0"); return task.State == timeout.Dead && task.Until.After(before) }, "it is dead again")
+}
+
+// A condition in a body would be passed over.
+func TestARequestThatNeedsNoBodyMustHaveNone(t *testing.T) {
+	s := startOn(t, newEngine(t), Config{})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/1", `{"after":"1h"}`)
+	for _, request := range []string{
+		"POST /v1/topics/t/dead/drop", "POST /v1/topics/t/dead/replay", "POST /v1/topics/t/pause", "POST /v1/topics/t/resume",
+		"POST /v1/topics/t/tasks/1/replay", "DELETE /v1/topics/t/tasks/1", "DELETE /v1/topics/t",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		a := s.raw(method, path, `{"cause":"x"}`)
+		require.Equal(t, http.StatusBadRequest, a.status, request)
+		require.Contains(t, a.body, "the body, must be empty")
+	}
+	require.Equal(t, timeout.Pending, get[wire.Task](s, "/v1/topics/t/tasks/1").State)
 }

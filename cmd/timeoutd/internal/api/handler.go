@@ -159,6 +159,16 @@ type route struct {
 // serving answers a request, or returns the error to answer with.
 type serving func(w http.ResponseWriter, r *http.Request) error
 
+// empty refuses a request with a body, where nothing reads it: a condition in it would be passed over.
+func empty(next serving) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.ContentLength != 0 {
+			return fmt.Errorf("%w: the body, must be empty", timeout.ErrArgument)
+		}
+		return next(w, r)
+	}
+}
+
 // split returns the mux's pattern of a route and the names of its parameters.
 func (r route) split() (pattern string, params []string) {
 	pattern, names, found := strings.Cut(r.pattern, "?")
@@ -177,19 +187,19 @@ func (h *Handler) routes() ([]route, error) {
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
 		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
-		{"DELETE /v1/topics/{topic}", Admin, ofTopic(h.dropTopic)},
-		{"POST /v1/topics/{topic}/pause", Admin, ofTopic(h.pause(h.centre.Pause))},
-		{"POST /v1/topics/{topic}/resume", Admin, ofTopic(h.pause(h.centre.Resume))},
+		{"DELETE /v1/topics/{topic}", Admin, empty(ofTopic(h.dropTopic))},
+		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.centre.Pause)))},
+		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.centre.Resume)))},
 		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, ofTopic(h.listCauses)},
-		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, h.clearDead(replayable, h.replayDead)},
-		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, h.clearDead(removable, h.dropDead)},
+		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, empty(h.clearDead(replayable, h.replayDead))},
+		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, empty(h.clearDead(removable, h.dropDead))},
 
 		{"GET /v1/topics/{topic}/tasks?state&limit&cursor", Read, ofTopic(h.listTasks)},
 		{"GET /v1/topics/{topic}/tasks/{id}", Read, ofTask(h.getTask)},
 		{"PUT /v1/topics/{topic}/tasks/{id}", Write, ofTask(h.setTask)},
-		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, ofTask(h.removeTask)},
+		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, empty(ofTask(h.removeTask))},
 		{"POST /v1/topics/{topic}/tasks/{id}/move", Write, ofTask(h.moveTask)},
-		{"POST /v1/topics/{topic}/tasks/{id}/replay", Write, ofTask(h.replayTask)},
+		{"POST /v1/topics/{topic}/tasks/{id}/replay", Write, empty(ofTask(h.replayTask))},
 		{"GET /v1/topics/{topic}/tasks/{id}/executions?limit", Read, ofTask(h.listExecutions)},
 
 		{"POST /v1/tasks/get", Read, h.getTasks},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -53,11 +54,18 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 	for _, one := range leased {
 		size += int64(len(one.Payload))
 	}
+	begun := time.Now()
 	if !h.hold(r.Context(), h.pulled, size) {
 		h.handBack(r, leased)
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
-	return answer(w, wire.Pulled{Tasks: wire.Each(leased, wire.LeasedOf)}, nil)
+	tasks := wire.Each(leased, wire.LeasedOf)
+	waited := wire.Duration(time.Since(begun).Truncate(time.Millisecond))
+	for i := range tasks {
+		tasks[i].Lease -= waited
+	}
+	tasks = slices.DeleteFunc(tasks, func(task wire.Leased) bool { return task.Lease <= 0 }) // others may have them
+	return answer(w, wire.Pulled{Tasks: tasks}, nil)
 }
 
 // await pulls, with one of the places to wait.

@@ -320,3 +320,19 @@ func TestAWaitingPullTakesTheRoomOfItsBodyOnly(t *testing.T) {
 		<-pulled
 	}
 }
+
+func TestALeaseRunsWhileItsAnswerWaits(t *testing.T) {
+	s := pulls(t, timeout.Config{}, Config{})
+	for id, lease := range map[string]string{"short": "500ms", "long": "1m"} {
+		s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/"+id, `{"payload":"`+strings.Repeat("x", 8<<10)+`"}`)
+		require.NoError(t, s.handler.pulled.Acquire(t.Context(), maxPulled)) // by readers that take their time
+		time.AfterFunc(time.Second, func() { s.handler.pulled.Release(maxPulled) })
+		leased := s.pull(`{"lease":"` + lease + `"}`)
+		if id == "short" {
+			require.Empty(t, leased, "others may have it")
+			continue
+		}
+		require.Len(t, leased, 1)
+		require.LessOrEqual(t, time.Duration(leased[0].Lease), 59*time.Second)
+	}
+}

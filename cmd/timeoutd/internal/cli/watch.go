@@ -35,10 +35,14 @@ const (
 func showStats(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
 	return func(ctx context.Context, _ []string) error {
 		stats, err := s.Stats(ctx)
-		if done, err := s.done(err); done {
-			return err
+		done, err := s.done(err)
+		if !done {
+			err = draw(s.out, stats, nil)
 		}
-		return draw(s.out, stats, nil)
+		if err == nil && stats.Error != "" {
+			err = errors.New("the engine does not answer")
+		}
+		return err
 	}
 }
 

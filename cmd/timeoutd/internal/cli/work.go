@@ -57,16 +57,21 @@ func work(s *session, flags *flag.FlagSet) func(context.Context, []string) error
 func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutclient.Outcome {
 	var complaint tail
 	cmd := exec.CommandContext(ctx, "sh", "-c", program)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	lead(cmd)
+	cmd.Cancel = func() error { return signal(cmd, syscall.SIGTERM) }
 	cmd.WaitDelay = workGrace
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(one.Payload), os.Stdout, &complaint
 	cmd.Env = append(os.Environ(),
 		"HEARTWHEEL_TOPIC="+one.Topic, "HEARTWHEEL_ID="+one.ID, "HEARTWHEEL_VERSION="+strconv.FormatInt(one.Version, 10),
 		"HEARTWHEEL_ATTEMPT="+strconv.Itoa(one.Attempts), "HEARTWHEEL_DUE="+strconv.FormatInt(one.Due.UnixMilli(), 10))
 	err := cmd.Run()
-	switch {
-	case err == nil:
+	if err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() { // after SIGTERM, too
 		return timeoutclient.Outcome{}
+	}
+	if ctx.Err() != nil && cmd.Process != nil { // what sh has started must not go on beside another attempt
+		_ = signal(cmd, syscall.SIGKILL)
+	}
+	switch {
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost):
 		return timeoutclient.Outcome{Returned: true}
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
 )
 
 func TestWorkRunsAProgramForEachTask(t *testing.T) {
@@ -65,5 +71,70 @@ esac`
 	for _, args := range [][]string{{"work", "nobody", "-exec", "true"}, {"work", "!", "-exec", "true"}, {"work", "jobs", "-exec", "true", "-max", "-1"}} {
 		exit, _, stderr := s.run(args...)
 		require.Equal(t, exitFailure, exit, stderr)
+	}
+}
+
+// Its exit code counts, whatever came meanwhile.
+func TestAProgramThatEndsWellIsDone(t *testing.T) {
+	for name, program := range map[string]string{
+		"its child goes on":       `sleep 30 & exit 0`,
+		"it was told to end":      `trap 'exit 0' TERM; touch $BEGUN; while :; do sleep 0.05; done`,
+		"and needs time for that": `trap 'sleep 1; exit 0' TERM; touch $BEGUN; while :; do sleep 0.05; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun := filepath.Join(t.TempDir(), "begun")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				for ctx.Err() == nil {
+					if _, err := os.Stat(begun); err == nil {
+						cancel()
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+			require.Equal(t, timeoutclient.Outcome{}, run(ctx, strings.ReplaceAll(program, "$BEGUN", begun), timeoutclient.Leased{}))
+		})
+	}
+}
+
+// What sh has started would go on beside another attempt.
+func TestAnInterruptedProgramLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	late := filepath.Join(dir, "late")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(500*time.Millisecond, cancel)
+	outcome := run(ctx, `(trap '' TERM; sleep 3; echo late >`+late+`) </dev/null >/dev/null 2>&1; true`, timeoutclient.Leased{})
+	require.Equal(t, timeoutclient.Outcome{Returned: true}, outcome)
+	time.Sleep(4 * time.Second)
+	require.NoFileExists(t, late)
+}
+
+// awayEngine has no topics to tell of.
+type awayEngine struct{ engine.Engine }
+
+func (awayEngine) Topics(context.Context) ([]engine.Topic, error) {
+	return nil, errors.New("it is away")
+}
+
+func TestStatsFailIfTheEngineIsAway(t *testing.T) {
+	inner, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	defer inner.Close()
+	centre, err := timeout.New(awayEngine{inner}, timeout.Config{})
+	require.NoError(t, err)
+	defer centre.Close()
+	handler, err := api.New(centre, api.Config{})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	s := &shell{t, centre, map[string]string{"TIMEOUTD_URL": server.URL}}
+	for _, args := range [][]string{{"stats"}, {"stats", "-json"}} {
+		exit, stdout, stderr := s.run(args...)
+		require.Equal(t, exitFailure, exit, "%s", args)
+		require.Contains(t, stdout, "it is away")
+		require.Contains(t, stderr, "the engine does not answer")
 	}
 }

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package cli
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// lead does nothing: there are no groups of processes.
+func lead(*exec.Cmd) {}
+
+func signal(cmd *exec.Cmd, s syscall.Signal) error { return cmd.Process.Signal(s) }
