@@ -94,7 +94,7 @@ type CoderConn[S ~int] interface {
 
 // Coder keeps a WebSocket of coder/websocket alive. g is the guard of its connection:
 // httpkeepalive.Guard(r) in a handler. S follows from ws. A ping waiting for its pong has a
-// goroutine, until the next ping or the end of the connection.
+// goroutine, until a timeout after the next ping, or the end of the connection.
 //
 // The close frame is the library's closing handshake: the connection is closed after the peer's
 // close frame, or after keepalive.Closing.Timeout.
@@ -109,7 +109,8 @@ func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
 	probe := func() error {
 		p := newPing(g)
 		if before := last.Swap(p); before != nil {
-			before.replaced()
+			info, _ := g.Info()
+			before.replaced(max(written, info.Timeout))
 		}
 		go func() {
 			defer p.done()
@@ -151,10 +152,10 @@ func (p *ping) done() {
 	p.end()
 }
 
-// replaced ends a ping for which another one has been sent, once it is surely written.
-func (p *ping) replaced() {
+// replaced ends a ping for which another one has been sent, after a while: a slow peer's pong counts until then.
+func (p *ping) replaced(after time.Duration) {
 	if p.Err() == nil {
-		time.AfterFunc(written, p.end)
+		time.AfterFunc(after, p.end)
 	}
 }
 

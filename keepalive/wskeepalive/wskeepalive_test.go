@@ -144,8 +144,8 @@ func TestAPingWithoutItsPongIsFollowedByAnother(t *testing.T) {
 			ws.probed(t)
 			guard.Touch()
 		}
-		for i, ping := range ws.pings() { // one being written must not be ended
-			require.Equal(t, i < 9, ping.Err() != nil, "%d", i)
+		for i, ping := range ws.pings() { // one being written must not be ended, and a slow peer's pong counts
+			require.Equal(t, i < 8, ping.Err() != nil, "%d", i)
 		}
 		ws.pong <- true
 		synctest.Wait()
@@ -163,3 +163,32 @@ func TestAPingGoesOnAfterTheEndOfTheKeeper(t *testing.T) {
 		require.NoError(t, ws.pings()[0].Err())
 	})
 }
+
+func TestPongsOfASlowPeerCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, err := keepalive.New(keepalive.Config{Timeout: time.Minute, Probe: keepalive.Probing{After: 15 * time.Second, Timeout: 15 * time.Second, Count: 3}})
+		require.NoError(t, err)
+		defer k.Close()
+		a, _ := net.Pipe()
+		guard := keepalive.Of(k.Conn(a))
+		require.NoError(t, Coder(guard, farCoder(22*time.Second)))
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, guard.Context().Err())
+		guard.Close(keepalive.ReasonLocal)
+		synctest.Wait()
+	})
+}
+
+// farCoder is a *websocket.Conn of coder/websocket whose peer is slow.
+type farCoder time.Duration
+
+func (c farCoder) Ping(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(c)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (farCoder) Close(int, string) error { return nil }
