@@ -38,7 +38,7 @@ type Engine struct {
 	topics topics
 	counts counts
 	news   news
-	full   atomic.Int64 // when the server last had no room, in ms, or 0
+	full   atomic.Pointer[time.Time] // when the server last had no room, or nil
 
 	mu       sync.Mutex // guards the fields below, and the beginning of Wake against Close
 	surveyAt time.Time  // next survey by Upkeep
@@ -151,7 +151,8 @@ func (e *Engine) wrap(doing string, err error) error {
 	}
 	err = classify(err)
 	if errors.Is(err, engine.ErrFull) {
-		e.full.Store(time.Now().UnixMilli())
+		now := time.Now()
+		e.full.Store(&now)
 	}
 	return fmt.Errorf("timeout/postgres: %s: %w", doing, err)
 }

@@ -33,14 +33,14 @@ func (e *Engine) Ready(ctx context.Context) error {
 	if err := mode.check(); err != nil {
 		return err
 	}
-	if time.Now().UnixMilli() < e.full.Load()+fullFor.Milliseconds() {
+	if at := e.full.Load(); at != nil && time.Since(*at) < fullFor {
 		return fmt.Errorf("%w: the server has refused a change for that within %v", engine.ErrFull, fullFor)
 	}
 	return nil
 }
 
 // fullFor is how long the engine is not ready after the server had no room. There may be room again.
-const fullFor = 2 * time.Second
+const fullFor = time.Second
 
 // check returns an error if the server takes no changes. It is no engine.ErrArgument: after a
 // failover the same server may take changes again, or another one has its name.

@@ -93,12 +93,16 @@ func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func
 		if err != nil {
 			return "", err
 		}
-		n := len(page.Tasks)
-		tasks := slices.DeleteFunc(page.Tasks, func(task timeout.Task) bool { return task.Until.After(first) })
-		if err := visit(tasks); err != nil {
+		now, err := h.centre.Now(ctx)
+		if err != nil {
 			return "", err
 		}
-		if query.Cursor = page.Next; query.Cursor == "" || n > 0 && len(tasks) == 0 { // the later dead come last
+		// If the clock was set back, some have died later than now. They are of before.
+		again := func(task timeout.Task) bool { return task.Until.After(first) && !task.Until.After(now) }
+		if err := visit(slices.DeleteFunc(page.Tasks, again)); err != nil {
+			return "", err
+		}
+		if query.Cursor = page.Next; query.Cursor == "" {
 			return "", nil
 		}
 		if time.Now().After(until) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -205,8 +206,22 @@ type staleCounts struct{ engine.Engine }
 
 func (staleCounts) Count(context.Context, string) (engine.Counts, error) { return engine.Counts{}, nil }
 
-func TestAllDeadTasksAreReplayedWhateverTheCountsSay(t *testing.T) {
-	s := startOn(t, staleCounts{newEngine(t)}, Config{})
+// setBack has a clock that was set back by an hour.
+type setBack struct{ engine.Engine }
+
+func (setBack) Now(context.Context) (time.Time, error) { return time.Now().Add(-time.Hour), nil }
+
+func TestAllDeadTasksAreReplayed(t *testing.T) {
+	for name, wrap := range map[string]func(engine.Engine) engine.Engine{
+		"whatever the counts say":    func(e engine.Engine) engine.Engine { return staleCounts{e} },
+		"after a step of the clocks": func(e engine.Engine) engine.Engine { return setBack{e} },
+	} {
+		t.Run(name, func(t *testing.T) { replaysAll(t, wrap(newEngine(t))) })
+	}
+}
+
+func replaysAll(t *testing.T, e engine.Engine) {
+	s := startOn(t, e, Config{})
 	require.NoError(t, s.centre.Handle("t", func(context.Context, timeout.Task) error { return errors.New("no") }))
 	s.run(nil)
 	state := func(id string) wire.Task { return get[wire.Task](s, "/v1/topics/t/tasks/"+id) }
@@ -233,4 +248,13 @@ func TestARequestThatNeedsNoBodyMustHaveNone(t *testing.T) {
 		require.Contains(t, a.body, "the body, must be empty")
 	}
 	require.Equal(t, timeout.Pending, get[wire.Task](s, "/v1/topics/t/tasks/1").State)
+	for body, status := range map[string]int{"": http.StatusOK, "{}": http.StatusBadRequest} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/topics/t/pause", io.MultiReader(strings.NewReader(body))) // in chunks
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := s.http.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode, body)
+	}
 }

@@ -162,7 +162,12 @@ type serving func(w http.ResponseWriter, r *http.Request) error
 // empty refuses a request with a body, where nothing reads it: a condition in it would be passed over.
 func empty(next serving) serving {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if r.ContentLength != 0 {
+		n := r.ContentLength
+		if n < 0 { // unknown
+			read, _ := r.Body.Read(make([]byte, 1))
+			n = int64(read)
+		}
+		if n > 0 {
 			return fmt.Errorf("%w: the body, must be empty", timeout.ErrArgument)
 		}
 		return next(w, r)

@@ -59,13 +59,13 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		h.handBack(r, leased)
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
-	tasks := wire.Each(leased, wire.LeasedOf)
-	waited := wire.Duration(time.Since(begun).Truncate(time.Millisecond))
-	for i := range tasks {
-		tasks[i].Lease -= waited
+	// A worker counts from the answer on, and extends after a third. So it is late for a lease that is half over.
+	half := func(one timeout.Leased) bool { return 2*time.Since(begun) > time.Duration(wire.LeasedOf(one).Lease) }
+	if slices.ContainsFunc(leased, half) {
+		h.handBack(r, leased)
+		leased = nil
 	}
-	tasks = slices.DeleteFunc(tasks, func(task wire.Leased) bool { return task.Lease <= 0 }) // others may have them
-	return answer(w, wire.Pulled{Tasks: tasks}, nil)
+	return answer(w, wire.Pulled{Tasks: wire.Each(leased, wire.LeasedOf)}, nil)
 }
 
 // await pulls, with one of the places to wait.

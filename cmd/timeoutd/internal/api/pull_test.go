@@ -321,18 +321,23 @@ func TestAWaitingPullTakesTheRoomOfItsBodyOnly(t *testing.T) {
 	}
 }
 
-func TestALeaseRunsWhileItsAnswerWaits(t *testing.T) {
+func TestALeaseThatIsHalfOverIsHandedBack(t *testing.T) {
 	s := pulls(t, timeout.Config{}, Config{})
-	for id, lease := range map[string]string{"short": "500ms", "long": "1m"} {
+	for _, one := range []struct{ id, lease string }{{"short", "1500ms"}, {"long", "1m"}} {
+		id, lease := one.id, one.lease
 		s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/"+id, `{"payload":"`+strings.Repeat("x", 8<<10)+`"}`)
 		require.NoError(t, s.handler.pulled.Acquire(t.Context(), maxPulled)) // by readers that take their time
 		time.AfterFunc(time.Second, func() { s.handler.pulled.Release(maxPulled) })
 		leased := s.pull(`{"lease":"` + lease + `"}`)
 		if id == "short" {
-			require.Empty(t, leased, "others may have it")
+			require.Empty(t, leased)
+			task := get[wire.Task](s, "/v1/topics/t/tasks/short")
+			require.Equal(t, timeout.Pending, task.State, "it is handed back")
+			require.Zero(t, task.Attempts)
+			s.ask(http.StatusOK, http.MethodDelete, "/v1/topics/t/tasks/short", "")
 			continue
 		}
 		require.Len(t, leased, 1)
-		require.LessOrEqual(t, time.Duration(leased[0].Lease), 59*time.Second)
+		require.Equal(t, wire.Duration(time.Minute), leased[0].Lease)
 	}
 }

@@ -58,7 +58,11 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	var complaint tail
 	cmd := exec.CommandContext(ctx, "sh", "-c", program)
 	lead(cmd)
-	cmd.Cancel = func() error { return signal(cmd, syscall.SIGTERM) }
+	var told time.Time
+	cmd.Cancel = func() error {
+		told = time.Now()
+		return signal(cmd, syscall.SIGTERM)
+	}
 	cmd.WaitDelay = workGrace
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(one.Payload), os.Stdout, &complaint
 	cmd.Env = append(os.Environ(),
@@ -68,8 +72,8 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	if err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() { // after SIGTERM, too
 		return timeoutclient.Outcome{}
 	}
-	if ctx.Err() != nil && cmd.Process != nil { // what sh has started must not go on beside another attempt
-		_ = signal(cmd, syscall.SIGKILL)
+	if !told.IsZero() { // what sh has started must not go on beside another attempt
+		endGroup(cmd, told.Add(workGrace))
 	}
 	switch {
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost):
@@ -80,6 +84,14 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 		text = err.Error()
 	}
 	return timeoutclient.Outcome{Error: text}
+}
+
+// endGroup waits for the end of a group that was told to end, and kills it then.
+func endGroup(cmd *exec.Cmd, by time.Time) {
+	for time.Now().Before(by) && signal(cmd, 0) == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = signal(cmd, syscall.SIGKILL)
 }
 
 // tail keeps the end of what is written.

@@ -101,15 +101,36 @@ func TestAProgramThatEndsWellIsDone(t *testing.T) {
 
 // What sh has started would go on beside another attempt.
 func TestAnInterruptedProgramLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	late := filepath.Join(dir, "late")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(500*time.Millisecond, cancel)
-	outcome := run(ctx, `(trap '' TERM; sleep 3; echo late >`+late+`) </dev/null >/dev/null 2>&1; true`, timeoutclient.Leased{})
+	outcome := run(ctx, `(trap '' TERM; sleep 15; echo late >`+late+`) </dev/null >/dev/null 2>&1; true`, timeoutclient.Leased{})
 	require.Equal(t, timeoutclient.Outcome{Returned: true}, outcome)
-	time.Sleep(4 * time.Second)
+	time.Sleep(6 * time.Second)
 	require.NoFileExists(t, late)
+}
+
+// It has its time to clean up, although sh does not wait for it.
+func TestAnInterruptedProgramHasTimeToEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begun, clean := filepath.Join(dir, "begun"), filepath.Join(dir, "clean")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(begun); err == nil {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	program := `sh -c 'trap "sleep 1; touch ` + clean + `; exit 0" TERM; touch ` + begun + `; while :; do sleep 0.05; done' >/dev/null 2>&1; true`
+	require.Equal(t, timeoutclient.Outcome{Returned: true}, run(ctx, program, timeoutclient.Leased{}))
+	require.FileExists(t, clean)
 }
 
 // awayEngine has no topics to tell of.
