@@ -16,14 +16,14 @@ import (
 
 // moveAway sets tasks due at an instant, and moves them an hour away. They keep their places.
 func (r *rig) moveAway(n int, due time.Time) {
-	r.T.Helper()
+	r.Helper()
 	tasks, moves := make([]engine.Task, n), make([]engine.Move, n)
 	for i := range n {
 		id := fmt.Sprint("moved-", i)
 		tasks[i], moves[i] = engine.Task{ID: id, Due: due}, engine.Move{Key: key(id), After: time.Hour}
 	}
 	r.set(tasks...)
-	answers, err := r.Move(r.T.Context(), moves)
+	answers, err := r.Move(r.Context(), moves)
 	require.NoError(r.T, err)
 	for _, answer := range answers {
 		require.NoError(r.T, answer.Err)
