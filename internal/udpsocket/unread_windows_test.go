@@ -8,16 +8,21 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Wine has no sockets of UDP for package net.
-func TestASocketTellsWhetherADatagramWaits(t *testing.T) {
+// bound returns a socket and its address. Wine has no sockets of UDP for package net.
+func bound(t *testing.T) (fd windows.Handle, own windows.Sockaddr) {
 	var data windows.WSAData
 	require.NoError(t, windows.WSAStartup(0x202, &data))
 	fd, err := windows.Socket(windows.AF_INET, windows.SOCK_DGRAM, windows.IPPROTO_UDP)
 	require.NoError(t, err)
-	defer windows.Closesocket(fd)
+	t.Cleanup(func() { _ = windows.Closesocket(fd) })
 	require.NoError(t, windows.Bind(fd, &windows.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	own, err := windows.Getsockname(fd)
+	own, err = windows.Getsockname(fd)
 	require.NoError(t, err)
+	return fd, own
+}
+
+func TestASocketTellsWhetherADatagramWaits(t *testing.T) {
+	fd, own := bound(t)
 	unread := func() int { return Unread(uintptr(fd)) }
 	require.Zero(t, unread())
 	for range 2 { // an empty datagram is one, too
@@ -34,14 +39,7 @@ func TestASocketTellsWhetherADatagramWaits(t *testing.T) {
 }
 
 func TestADatagramLongerThanItsBufferIsTold(t *testing.T) {
-	var data windows.WSAData
-	require.NoError(t, windows.WSAStartup(0x202, &data))
-	fd, err := windows.Socket(windows.AF_INET, windows.SOCK_DGRAM, windows.IPPROTO_UDP)
-	require.NoError(t, err)
-	defer windows.Closesocket(fd)
-	require.NoError(t, windows.Bind(fd, &windows.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	own, err := windows.Getsockname(fd)
-	require.NoError(t, err)
+	fd, own := bound(t)
 	require.NoError(t, windows.WSASendto(fd, &windows.WSABuf{Len: 2, Buf: &[]byte("hi")[0]}, 1, new(uint32), 0, own, nil, nil))
 	var flags uint32
 	buf := windows.WSABuf{Len: 1, Buf: new(byte)}

@@ -74,6 +74,21 @@ esac`
 	}
 }
 
+// untilThere returns a context that ends when there is a file.
+func untilThere(t *testing.T, file string) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(file); err == nil {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return ctx
+}
+
 // Its exit code counts, whatever came meanwhile.
 func TestAProgramThatEndsWellIsDone(t *testing.T) {
 	for name, program := range map[string]string{
@@ -84,16 +99,7 @@ func TestAProgramThatEndsWellIsDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			begun := filepath.Join(t.TempDir(), "begun")
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				for ctx.Err() == nil {
-					if _, err := os.Stat(begun); err == nil {
-						cancel()
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-			}()
+			ctx := untilThere(t, begun)
 			require.Equal(t, timeoutclient.Outcome{}, run(ctx, strings.ReplaceAll(program, "$BEGUN", begun), timeoutclient.Leased{}))
 		})
 	}
@@ -118,16 +124,7 @@ func TestAnInterruptedProgramHasTimeToEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	begun, clean := filepath.Join(dir, "begun"), filepath.Join(dir, "clean")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(begun); err == nil {
-				cancel()
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
+	ctx := untilThere(t, begun)
 	program := `sh -c 'trap "sleep 1; touch ` + clean + `; exit 0" TERM; touch ` + begun + `; while :; do sleep 0.05; done' >/dev/null 2>&1; true`
 	require.Equal(t, timeoutclient.Outcome{Returned: true}, run(ctx, program, timeoutclient.Leased{}))
 	require.FileExists(t, clean)
