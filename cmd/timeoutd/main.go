@@ -9,7 +9,7 @@
 // same settings as the flags. The environment wins over the file, and flags win over both.
 // Tokens, secrets and URLs with a password have no flags: everybody on the machine can see those.
 //
-// SIGINT and SIGTERM end it gracefully. For -drain-delay it is only not ready. Then it begins
+// SIGINT, SIGTERM and SIGHUP end it gracefully. For -drain-delay it is only not ready. Then it begins
 // no more calls, hands back the tasks it has not begun, and gives running calls -grace to end.
 // A second signal ends it at once, and loses nothing either. Flags that make no sense end it
 // with exit code 2 and one line. A later failure ends it with exit code 1.
@@ -40,9 +40,12 @@ func main() {
 	go func() {
 		<-signals
 		cancel()
-		signal.Stop(signals) // a second one ends the process at once
-		if len(signals) > 0 {
-			os.Exit(exitFailure) // the second one came before Stop
+		signal.Ignore(syscall.SIGHUP) // a terminal that is closed sends several
+		signal.Stop(signals)          // a second one ends the process at once
+		for len(signals) > 0 {
+			if <-signals != syscall.SIGHUP {
+				os.Exit(exitFailure) // the second one came before Stop
+			}
 		}
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -94,7 +94,7 @@ type CoderConn[S ~int] interface {
 
 // Coder keeps a WebSocket of coder/websocket alive. g is the guard of its connection:
 // httpkeepalive.Guard(r) in a handler. S follows from ws. A ping waiting for its pong has a
-// goroutine, until a timeout after the next ping, or the end of the connection.
+// goroutine: until the end of the connection, or a minute after the next ping.
 //
 // The close frame is the library's closing handshake: the connection is closed after the peer's
 // close frame, or after keepalive.Closing.Timeout.
@@ -110,7 +110,7 @@ func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
 		p := newPing(g)
 		if before := last.Swap(p); before != nil {
 			info, _ := g.Info()
-			before.replaced(max(written, info.Timeout))
+			before.replaced(max(written, min(info.Timeout, slow)))
 		}
 		go func() {
 			defer p.done()
@@ -158,6 +158,9 @@ func (p *ping) replaced(after time.Duration) {
 		time.AfterFunc(after, p.end)
 	}
 }
+
+// slow is how late the pong of a slow peer may be after the next ping. It bounds the pings of a peer that answers none.
+const slow = time.Minute
 
 // written is longer than coder/websocket takes to write a ping, or to close the connection instead.
 const written = 6 * time.Second

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -162,12 +163,12 @@ type serving func(w http.ResponseWriter, r *http.Request) error
 // empty refuses a request with a body, where nothing reads it: a condition in it would be passed over.
 func empty(next serving) serving {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		n := r.ContentLength
-		if n < 0 { // unknown
-			read, _ := r.Body.Read(make([]byte, 1))
-			n = int64(read)
+		full := r.ContentLength > 0
+		if r.ContentLength < 0 { // unknown
+			n, err := r.Body.Read(make([]byte, 1))
+			full = n > 0 || err != io.EOF //nolint:errorlint // of a Reader
 		}
-		if n > 0 {
+		if full {
 			return fmt.Errorf("%w: the body, must be empty", timeout.ErrArgument)
 		}
 		return next(w, r)

@@ -60,12 +60,16 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
 	// A worker counts from the answer on, and extends after a third. So it is late for a lease that is half over.
-	half := func(one timeout.Leased) bool { return 2*time.Since(begun) > time.Duration(wire.LeasedOf(one).Lease) }
-	if slices.ContainsFunc(leased, half) {
+	waited := wire.Duration(time.Since(begun).Truncate(time.Millisecond))
+	tasks := wire.Each(leased, wire.LeasedOf)
+	if slices.ContainsFunc(tasks, func(task wire.Leased) bool { return 2*waited > task.Lease }) {
 		h.handBack(r, leased)
-		leased = nil
+		tasks = []wire.Leased{}
 	}
-	return answer(w, wire.Pulled{Tasks: wire.Each(leased, wire.LeasedOf)}, nil)
+	for i := range tasks {
+		tasks[i].Lease -= waited
+	}
+	return answer(w, wire.Pulled{Tasks: tasks}, nil)
 }
 
 // await pulls, with one of the places to wait.

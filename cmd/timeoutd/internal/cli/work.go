@@ -69,14 +69,18 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 		"HEARTWHEEL_TOPIC="+one.Topic, "HEARTWHEEL_ID="+one.ID, "HEARTWHEEL_VERSION="+strconv.FormatInt(one.Version, 10),
 		"HEARTWHEEL_ATTEMPT="+strconv.Itoa(one.Attempts), "HEARTWHEEL_DUE="+strconv.FormatInt(one.Due.UnixMilli(), 10))
 	err := cmd.Run()
-	if err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() { // after SIGTERM, too
+	done := err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() // after SIGTERM, too
+	lost := errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost)
+	if done && !lost {
 		return timeoutclient.Outcome{}
 	}
 	if !told.IsZero() { // what sh has started must not go on beside another attempt
 		endGroup(cmd, told.Add(workGrace))
 	}
 	switch {
-	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost):
+	case done:
+		return timeoutclient.Outcome{}
+	case ctx.Err() != nil && !lost:
 		return timeoutclient.Outcome{Returned: true}
 	}
 	text := strings.TrimSpace(string(complaint.text))
