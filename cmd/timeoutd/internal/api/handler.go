@@ -166,7 +166,7 @@ func empty(next serving) serving {
 		full := r.ContentLength > 0
 		if r.ContentLength < 0 { // unknown
 			n, err := r.Body.Read(make([]byte, 1))
-			full = n > 0 || err != io.EOF //nolint:errorlint // of a Reader
+			full = n > 0 || err != io.EOF
 		}
 		if full {
 			return fmt.Errorf("%w: the body, must be empty", timeout.ErrArgument)
