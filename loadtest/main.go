@@ -18,8 +18,8 @@
 // With -nodes the connections are sessions of a fleet of gateways. They share a Redis of their own, or
 // that of -redis. Nothing happens for a time, -steady. Then a node is killed, or -kill of them, or none.
 // Some of its clients come back elsewhere, at random moments. The fleet must tell that the others are
-// offline within a lease and a second, not long before their leases can have ended, and nobody else. With -rolling each node is ended and started
-// anew, and the fleet must tell of nobody.
+// offline within a lease and a second, not long before their leases can have ended, and nobody else. With
+// -rolling each node is ended and started anew, and the fleet must tell of nobody.
 //
 // The old end of a client may be told a moment after its return, since both are on their way at the same
 // time: by 100 ms and the longest answer of the run at most, and of no more clients than chance

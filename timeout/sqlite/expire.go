@@ -335,12 +335,18 @@ func (l *leasing) refile(ctx context.Context, s session, condition string, args 
 		if err != nil || len(moved) == 0 {
 			return err == nil, err
 		}
-		if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved)); err != nil {
+		if err := fileAtDue(ctx, s, moved); err != nil {
 			return false, err
 		}
 		args[len(args)-1] = chunk
 	}
 	return false, nil
+}
+
+// fileAtDue files tasks at their later times.
+func fileAtDue(ctx context.Context, s session, moved []int64) error {
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved))
+	return err
 }
 
 // merge returns the outlived leases that come before the waiting tasks, and the room left for

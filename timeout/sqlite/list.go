@@ -194,7 +194,7 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 		return page, e.wrap("reading what is due soon", err)
 	}
 	if cursor == "" {
-		_ = e.refile(ctx, t, until) // the page is right without it
+		_ = e.refilePassed(ctx, t, until) // the page is right without it
 	}
 	condition, args := inSlots(t, slots)
 	var last place
@@ -213,9 +213,9 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 	return page, e.wrap("reading what is due soon", err)
 }
 
-// refile files tasks at their later times if their earlier ones have passed, and the later ones do not come
+// refilePassed files tasks at their later times if their earlier ones have passed, and the later ones do not come
 // before until. Else each scan would read them again.
-func (e *Engine) refile(ctx context.Context, t *topic, until time.Time) error {
+func (e *Engine) refilePassed(ctx context.Context, t *topic, until time.Time) error {
 	const query = "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?"
 	args := []any{t.no, now(), lookAhead, engine.Millis(until)}
 	moved, err := integers(ctx, e.reader, query, args...)
@@ -225,7 +225,7 @@ func (e *Engine) refile(ctx context.Context, t *topic, until time.Time) error {
 	return e.write(ctx, func(s session) error {
 		moved, err := integers(context.Background(), s, query, args...) // they may have changed meanwhile
 		if err == nil {
-			_, err = s.ExecContext(context.Background(), "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved))
+			err = fileAtDue(context.Background(), s, moved)
 		}
 		return err
 	})

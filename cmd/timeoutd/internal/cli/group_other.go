@@ -10,4 +10,4 @@ import (
 // lead does nothing: there are no groups of processes.
 func lead(*exec.Cmd) {}
 
-func signal(cmd *exec.Cmd, s syscall.Signal) error { return cmd.Process.Signal(s) }
+func signalGroup(cmd *exec.Cmd, s syscall.Signal) error { return cmd.Process.Signal(s) }

@@ -12,8 +12,8 @@ import (
 // lead makes a command the leader of a group of processes: all that it starts.
 func lead(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// signal sends a signal to the group.
-func signal(cmd *exec.Cmd, s syscall.Signal) error {
+// signalGroup sends a signal to all of the group.
+func signalGroup(cmd *exec.Cmd, s syscall.Signal) error {
 	err := syscall.Kill(-cmd.Process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone

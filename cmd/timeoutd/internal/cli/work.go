@@ -61,7 +61,7 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	var told time.Time
 	cmd.Cancel = func() error {
 		told = time.Now()
-		return signal(cmd, syscall.SIGTERM)
+		return signalGroup(cmd, syscall.SIGTERM)
 	}
 	cmd.WaitDelay = workGrace
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(one.Payload), os.Stdout, &complaint
@@ -71,10 +71,7 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	err := cmd.Run()
 	done := err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() // after SIGTERM, too
 	lost := errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost)
-	if done && !lost {
-		return timeoutclient.Outcome{}
-	}
-	if !told.IsZero() { // what sh has started must not go on beside another attempt
+	if !told.IsZero() && (lost || !done) { // what sh has started must not go on beside another attempt
 		endGroup(cmd, told.Add(workGrace))
 	}
 	switch {
@@ -92,10 +89,10 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 
 // endGroup waits for the end of a group that was told to end, and kills it then.
 func endGroup(cmd *exec.Cmd, by time.Time) {
-	for time.Now().Before(by) && signal(cmd, 0) == nil {
+	for time.Now().Before(by) && signalGroup(cmd, 0) == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
-	_ = signal(cmd, syscall.SIGKILL)
+	_ = signalGroup(cmd, syscall.SIGKILL)
 }
 
 // tail keeps the end of what is written.
