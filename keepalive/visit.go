@@ -151,13 +151,13 @@ func (v *visit) decide() rules.Outcome {
 	return out
 }
 
-// apply carries an outcome out. If the peer was heard meanwhile, the outcome has no effect: the
-// timer is not due any more.
+// apply carries an outcome out. If the peer was heard since decide looked, the outcome has no
+// effect, whether the timer is due again or not: then this visit or another one decides anew.
 func (v *visit) apply(out rules.Outcome) {
 	v.count(out)
 	switch out.Do {
 	case rules.Wait:
-		v.timer.Rearm(time.Duration(out.Until))
+		v.timer.RearmSeen(time.Duration(out.Until))
 	case rules.Heard:
 		v.timer.TouchAt(time.Duration(out.Until))
 	case rules.Look:
@@ -212,7 +212,7 @@ func (v *visit) end(out rules.Outcome) bool {
 func (g *Guard) giveUp(reason Reason, anyway bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	give := g.timer.Expire
+	give := g.timer.ExpireSeen
 	if anyway {
 		give = g.timer.Remove
 	}

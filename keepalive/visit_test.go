@@ -28,6 +28,35 @@ func TestAnEndThatComesTooLateLeavesNothing(t *testing.T) {
 	require.Zero(t, k.leaving.Load())
 }
 
+// The peer was heard between the decision and its end, and the connection is due again, for another reason.
+func TestAnEndForASilenceThatIsOverIsVoid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second, Activity: ActivityManual})
+		c, peer := pipe(k)
+		defer peer.Close()
+		v := &visit{Guard: Of(c)}
+		require.True(t, v.enter())
+		time.Sleep(1100 * ms)
+		out := v.decide()
+		for out.Do == rules.Look {
+			v.apply(out)
+			out = v.decide()
+		}
+		require.Equal(t, rules.Close, out.Do)
+		require.NoError(t, k.Update(Config{Timeout: 2 * time.Second, Activity: ActivityManual}))
+		touched := time.Now()
+		require.True(t, Touch(c))
+		time.Sleep(50 * ms)
+		require.True(t, v.timer.IsDue(), "since the config has changed")
+		v.apply(out)
+		require.True(t, v.done)
+		require.True(t, v.isOpen())
+		require.True(t, v.leave())
+		v.due()
+		requireClosed(t, k, c, ReasonIdle, touched, 2*time.Second)
+	})
+}
+
 func TestTheContextIsDoneBeforeTheFarewell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := false

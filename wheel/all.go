@@ -8,8 +8,8 @@ import (
 // share is how many chunks are copied before others have the lock: 3,776 timers.
 const share = 64
 
-// All returns an iterator over the timers running at the call, with their values, in no
-// particular order. It leaves out timers ended before the iteration reaches them, and may
+// All returns an iterator over the timers running when the iteration begins, with their values, in
+// no particular order. It leaves out timers ended before the iteration reaches them, and may
 // have timers started meanwhile. To begin, it copies the references to all timers, 8 bytes
 // each, and lets others have the wheel's lock after each few thousand. Touches go on
 // meanwhile.

@@ -72,14 +72,15 @@ type Funcs[V any] struct {
 	// ends the timer with [TimerOf.Expire], or gives it more time with [TimerOf.Rearm] or
 	// [TimerOf.TouchAt], at once or later. Until then the timer is neither pending nor
 	// expired, and a Touch saves it. A saved timer may become due again while the call
-	// before is still running.
+	// before is still running, see [TimerOf.ExpireSeen]. A timer whose call panics stays due
+	// until somebody decides about it or touches it.
 	Due func(t *TimerOf[V], v V)
 
 	// Limit, if not nil, returns an instant of [WheelOf.Time] unmoved by touches: from then
 	// on the hand hands the timer over on each visit, even if the timer is not due. The
-	// visit comes at the limit, or within the timer's delay if the limit has become an
-	// earlier one; [TimerOf.HandOver] does not wait for it. Limit is called while the wheel
-	// is locked: it must be quick and must not call the wheel.
+	// visit comes at the limit. If the limit has become an earlier one since the last visit,
+	// the next one comes within the timer's delay, or at once by [TimerOf.HandOver]. Limit is
+	// called while the wheel is locked: it must be quick and must not call the wheel.
 	Limit func(v V) time.Duration
 
 	// Ended, if not nil, is called each time a timer has expired or been removed. It is
@@ -213,7 +214,9 @@ func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
 // countExpired records an expiry of a timer with the given due tick. w.mu must be held.
 func (w *WheelOf[V]) countExpired(due uint64) {
 	w.expired++
-	w.late.Observe(w.time() - w.clock.span(due))
+	if late := w.time() - w.clock.span(due); late >= 0 { // or it was handed over before its deadline
+		w.late.Observe(late)
+	}
 }
 
 // sum returns a + d, or the longest Duration if the sum is longer. Only d may be negative.

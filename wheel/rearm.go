@@ -7,31 +7,46 @@ import (
 
 // The methods below are for the decision about a due timer, by [Funcs].Due or anybody it
 // passes the timer on to. [TimerOf.Expire] ends the timer. Rearm and TouchAt give it more
-// time. All three do nothing if somebody else has touched the timer meanwhile: the decider
-// never has to look twice.
+// time. All three do nothing if somebody has touched the timer meanwhile, since it is not
+// due then.
+//
+// A timer touched meanwhile may be due again: after its delay, at its limit, or by HandOver.
+// Then somebody else is called to decide, but the three still have their effect. A decider
+// that calls Look first, and then ExpireSeen or RearmSeen, decides by what it has seen, or
+// not at all.
 
 // Rearm gives a due timer until at, an instant of [WheelOf.Time], once: a later Touch goes
 // back to the timer's own delay. It does not count as a touch. So a timer can have several
 // deadlines, one after the other, all measured from the last touch. An instant in the past
 // makes the timer due again on the next tick.
 //
-// It does nothing, and reports false, if somebody has touched or ended the timer since it
-// was handed over.
-func (t *TimerOf[V]) Rearm(at time.Duration) bool {
-	return t.decide(func(w *WheelOf[V], old word) {
+// It does nothing, and reports false, if the timer is not due: somebody has touched or ended
+// it since it was handed over.
+func (t *TimerOf[V]) Rearm(at time.Duration) bool { return t.rearm(at, 0) }
+
+// RearmSeen is Rearm for what the last [TimerOf.Look] saw. It reports false, too, if somebody
+// has touched the timer since that look.
+func (t *TimerOf[V]) RearmSeen(at time.Duration) bool { return t.rearm(at, seen) }
+
+func (t *TimerOf[V]) rearm(at time.Duration, bits word) bool {
+	return t.decide(bits, func(w *WheelOf[V], old word) {
 		t.until = w.clock.ticks(at)
 		w.keep(t, old&^stateMask|pending|rearmed)
 	})
 }
 
+// ExpireSeen is [TimerOf.Expire] for what the last [TimerOf.Look] saw. It reports false, too, if
+// somebody has touched the timer since that look.
+func (t *TimerOf[V]) ExpireSeen() (V, bool) { return t.end(expired, seen) }
+
 // TouchAt is a touch in the past: it dates a touch of a due timer at an instant of
 // [WheelOf.Time]. The timer is due its own delay after the instant, and not before the next
 // tick. If the last touch came later, the last touch counts.
 //
-// It does nothing, and reports false, if somebody has touched or ended the timer since it
-// was handed over.
+// It does nothing, and reports false, if the timer is not due: somebody has touched or ended
+// it since it was handed over.
 func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
-	return t.decide(func(w *WheelOf[V], old word) {
+	return t.decide(0, func(w *WheelOf[V], old word) {
 		tick, last := min(uint64(max(at, 0)/w.clock.tick), w.clock.now.Load()), touchedTick(old)
 		if w.lastOf(last) > at { // it may have been touched later, on a tick left late
 			tick = last
@@ -41,8 +56,8 @@ func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
 	})
 }
 
-// decide has f file a timer again if it is still due.
-func (t *TimerOf[V]) decide(f func(w *WheelOf[V], old word)) bool {
+// decide has f file a timer again if it is still due, and its word has all of the given bits.
+func (t *TimerOf[V]) decide(bits word, f func(w *WheelOf[V], old word)) bool {
 	if !t.IsDue() {
 		return false
 	}
@@ -50,7 +65,7 @@ func (t *TimerOf[V]) decide(f func(w *WheelOf[V], old word)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old := t.word.Load()
-	if old&stateMask != due {
+	if old&stateMask != due || old&bits != bits {
 		return false
 	}
 	f(w, old)

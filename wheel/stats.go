@@ -22,7 +22,7 @@ type Stats struct {
 	Panics  uint64 // panics in functions of the user
 
 	// Late is the time from the beginning of the due tick to the expiry. The wait for a
-	// worker is in it.
+	// worker is in it. A timer that expires before its deadline, after HandOver, is not.
 	Late histogram.Durations
 
 	// Passes is the working time of the hand on each waking with a new tick, most often to

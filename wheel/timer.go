@@ -87,7 +87,8 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 
 // SetDelay changes the delay of later touches, and the deadline with it: d after the last
 // touch. After Move or [TimerOf.Rearm] the deadline stays. It reports whether the timer is
-// running. A due timer stays due.
+// running. A due timer stays due. With d of zero or less each touch makes the timer due on the
+// next tick.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
 	if !isRunning(t.word.Load()) {
 		return false
@@ -151,14 +152,16 @@ func (t *TimerOf[V]) set(bit word) bool {
 
 // Remove ends the timer: it will not become due. It returns the timer's value, and reports
 // whether the timer was still running.
-func (t *TimerOf[V]) Remove() (V, bool) { return t.end(removed) }
+func (t *TimerOf[V]) Remove() (V, bool) { return t.end(removed, 0) }
 
 // Expire ends a due timer, and returns its value. It reports whether this call ended the
 // timer. False means: the timer is not due, or no longer, since somebody has touched,
-// moved, removed or expired it.
-func (t *TimerOf[V]) Expire() (V, bool) { return t.end(expired) }
+// moved, removed or expired it. A timer touched and due again is due, see
+// [TimerOf.ExpireSeen].
+func (t *TimerOf[V]) Expire() (V, bool) { return t.end(expired, 0) }
 
-func (t *TimerOf[V]) end(state word) (V, bool) {
+// end ends a timer. To expire, the timer must be due, and its word have all of the given bits.
+func (t *TimerOf[V]) end(state, bits word) (V, bool) {
 	var zero V
 	if !isRunning(t.word.Load()) {
 		return zero, false
@@ -178,6 +181,9 @@ func (t *TimerOf[V]) end(state word) (V, bool) {
 			}
 			w.levels.slots.remove(t, w.hand)
 		case due:
+			if old&bits != bits {
+				return zero, false
+			}
 			w.dropDue(t)
 			t.word.Store(old&^stateMask | state)
 		default:

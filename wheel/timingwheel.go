@@ -52,7 +52,8 @@ type shard[K comparable, V any] struct {
 // make the wheel cheaper if most delays are longer than a revolution.
 //
 // It returns [ErrArgument], wrapped with the value and its limit, if interval is shorter
-// than 1ms, numSlots is not positive, execute is nil, or opt asks for something impossible.
+// than 1ms, numSlots is not positive or greater than 2^24, execute is nil, or opt asks for
+// something impossible.
 func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, execute func(key K, value V), opts ...func(*Config)) (*TimingWheel[K, V], error) {
 	if interval < minTick {
 		return nil, fmt.Errorf("%w: interval %v, must be at least %v", ErrArgument, interval, minTick)
@@ -138,7 +139,7 @@ func (s *shard[K, V]) restart(key K, delay time.Duration) bool {
 }
 
 // RemoveTimer makes a pending key never expire. It returns [ErrNotFound] if the key is not
-// pending, and [ErrClosed] after Stop.
+// pending, [ErrArgument] for a nil key or NaN, and [ErrClosed] after Stop.
 func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	if err := tw.checkKey(key); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 
 // Drain removes all keys pending at the call, and calls fn once for each of them, on the
 // caller's goroutine. It returns after the last call. A key set meanwhile may or may not be
-// among them.
+// among them. It returns [ErrArgument] if fn is nil, and [ErrClosed] after Stop.
 func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	if tw.closed() {
 		return ErrClosed

@@ -43,6 +43,44 @@ func TestLookTellsWhatHasHappenedSinceTheLastLook(t *testing.T) {
 	})
 }
 
+// Between a look and the decision a timer may be touched and due again. Then what was seen counts no more.
+func TestADecisionByALookIsVoidAfterATouch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := startDue(Config{}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		defer w.Stop()
+		timer, err := w.Add(7, time.Minute)
+		require.NoError(t, err)
+		decide := func(want bool) {
+			t.Helper()
+			require.True(t, timer.HandOver())
+			synctest.Wait()
+			timer.Look()
+			if !want {
+				require.True(t, timer.Touch())
+				require.True(t, timer.HandOver())
+				synctest.Wait()
+			}
+		}
+		decide(false)
+		require.False(t, timer.RearmSeen(w.Time(0)+time.Minute))
+		_, ok := timer.ExpireSeen()
+		require.False(t, ok)
+		require.True(t, timer.IsDue())
+		saw := timer.Look()
+		require.False(t, saw.Quiet, "the touch still shows")
+		require.True(t, timer.RearmSeen(w.Time(0)+time.Minute))
+		require.False(t, timer.RearmSeen(w.Time(0)+time.Minute), "not due")
+		_, ok = timer.ExpireSeen()
+		require.False(t, ok, "not due")
+		decide(true)
+		v, ok := timer.ExpireSeen()
+		require.True(t, ok)
+		require.Equal(t, 7, v)
+		require.EqualValues(t, 1, w.Stats().Expired)
+	})
+}
+
 func TestEndedIsCalledOnceForEachTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Int64

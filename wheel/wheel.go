@@ -68,7 +68,8 @@ func (t *Timer) Touch() bool { return t.of.Touch() }
 func (t *Timer) Move(d time.Duration) bool { return t.of.Move(d) }
 
 // SetDelay changes the delay of later touches, and the deadline with it: d after the last
-// touch. After Move the deadline stays. It reports whether the timer is running.
+// touch. After Move the deadline stays. It reports whether the timer is running. With d of zero
+// or less each touch makes the timer due on the next tick.
 func (t *Timer) SetDelay(d time.Duration) bool { return t.of.SetDelay(d) }
 
 // Remove ends the timer: its function will not run. It reports whether the timer was still

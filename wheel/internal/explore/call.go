@@ -31,8 +31,10 @@ const (
 	delayLong
 	remove
 	expire
+	expireSeen
 	rearmPast
 	rearmLater
+	rearmSeen
 	touchAtPast
 	touchAtNow
 	handOver
@@ -54,8 +56,8 @@ const (
 )
 
 var opNames = [ops]string{
-	"Touch()", "Move(1 tick)", "Move(10 ticks)", "SetDelay(1 tick)", "SetDelay(5 ticks)", "Remove()", "Expire()",
-	"Rearm(the past)", "Rearm(later)", "TouchAt(the past)", "TouchAt(now)", "HandOver()", "HandOverIdle(the past)", "Look()", "Touched()", "Value()",
+	"Touch()", "Move(1 tick)", "Move(10 ticks)", "SetDelay(1 tick)", "SetDelay(5 ticks)", "Remove()", "Expire()", "ExpireSeen()",
+	"Rearm(the past)", "Rearm(later)", "RearmSeen(later)", "TouchAt(the past)", "TouchAt(now)", "HandOver()", "HandOverIdle(the past)", "Look()", "Touched()", "Value()",
 	"MoveTimer(2 ticks)", "MoveTimer(3 ticks)", "takeUp()", "Start(2 ticks)", "Now()", "All()", "a tick passes",
 	"the hand: advance()", "rest", "published",
 }
@@ -63,7 +65,7 @@ var opNames = [ops]string{
 // length is the argument of an op, a duration or an instant.
 var length = [ops]time.Duration{
 	moveShort: tick, moveLong: 10 * tick, delayShort: tick, delayLong: 5 * tick,
-	rearmPast: (base - 1) * tick, rearmLater: (base + 4) * tick,
+	rearmPast: (base - 1) * tick, rearmLater: (base + 4) * tick, rearmSeen: (base + 4) * tick,
 	touchAtPast: (base - 1) * tick, touchAtNow: (base + 100) * tick,
 	handOverIdle: (base - 1) * tick,
 	moveKey:      delay, moveKeyOther: 3 * tick, start: delay,
@@ -215,8 +217,12 @@ func (w *world) call(s step, n int) (a answer) {
 		a.timer, a.ok = t.Remove()
 	case expire:
 		a.timer, a.ok = t.Expire()
+	case expireSeen:
+		a.timer, a.ok = t.ExpireSeen()
 	case rearmPast, rearmLater:
 		a.ok = t.Rearm(d)
+	case rearmSeen:
+		a.ok = t.RearmSeen(d)
 	case touchAtPast, touchAtNow:
 		a.ok = t.TouchAt(d)
 	case handOver:

@@ -189,6 +189,10 @@ func (m *model) apply(c *call, part, variant int) bool {
 		if a.ok != (t.state == Due) {
 			return false
 		}
+	case expireSeen, rearmSeen:
+		if a.ok != (t.state == Due && t.seen) {
+			return false
+		}
 	case handOver:
 		if a.ok != (t.state == Pending) {
 			return false
@@ -222,14 +226,14 @@ func (m *model) apply(c *call, part, variant int) bool {
 		return ok
 	case delayShort, delayLong:
 		t.delay = ticks(d)
-	case remove, expire:
+	case remove, expire, expireSeen:
 		m.forget(c.timer)
-		t.state = Removed
-		if c.op == expire {
-			t.state = Expired
+		t.state = Expired
+		if c.op == remove {
+			t.state = Removed
 		}
 		return a.timer == c.timer
-	case rearmPast, rearmLater:
+	case rearmPast, rearmLater, rearmSeen:
 		m.keep(c.timer)
 		t.rearmed, t.until, t.deadline, t.latest = true, ticks(d), d, d
 	case touchAtPast, touchAtNow:

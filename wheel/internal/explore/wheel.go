@@ -28,7 +28,9 @@ type Timer interface {
 	SetDelay(d time.Duration) bool
 	Remove() (int, bool)
 	Expire() (int, bool)
+	ExpireSeen() (int, bool)
 	Rearm(at time.Duration) bool
+	RearmSeen(at time.Duration) bool
 	TouchAt(at time.Duration) bool
 	HandOver() bool
 	HandOverIdle(since time.Duration) bool

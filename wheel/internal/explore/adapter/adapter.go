@@ -83,6 +83,11 @@ func (t timer) Expire() (int, bool) {
 	return v.value, ok
 }
 
+func (t timer) ExpireSeen() (int, bool) {
+	v, ok := t.TimerOf.ExpireSeen()
+	return v.value, ok
+}
+
 func (t timer) Value() (int, bool) {
 	v, ok := t.TimerOf.Value()
 	return v.value, ok
