@@ -11,6 +11,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -41,7 +42,7 @@ type Config struct {
 	// else, such as systemd. It must be a *net.TCPListener or a
 	// *net.UnixListener, since gnet needs the sockets themselves. Run and Shutdown close it.
 	// Each connection takes a few system calls more than with Addr. But if descriptors run out,
-	// accepting pauses and does not end. It stops when the goodbyes begin: later connections
+	// accepting pauses and does not end. It stops when the farewells begin: later connections
 	// wait for the next program with the socket.
 	Listener net.Listener
 
@@ -101,7 +102,7 @@ type Config struct {
 	// reports the end: load balancers have time to notice. Zero means none.
 	DrainDelay time.Duration
 
-	// Drain is how long the goodbyes take after DrainDelay, evenly spread: clients should not
+	// Drain is how long the farewells take after DrainDelay, evenly spread: clients should not
 	// all come back at once. Zero means as fast as can be.
 	Drain time.Duration
 
@@ -116,7 +117,7 @@ type Config struct {
 
 // Validate returns the error of [New] for this config.
 func (cfg Config) Validate() error {
-	_, err := cfg.withDefaults(openNow())
+	_, err := cfg.withDefaults(rlimit.Open())
 	return err
 }
 

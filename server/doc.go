@@ -26,12 +26,16 @@
 //
 //	BYE idle timeout 30s            no line for the timeout
 //	BYE first message timeout 5s    no line at all
+//	BYE read timeout 30s            nothing read for ReadIdle
+//	BYE write timeout 30s           nothing sent for WriteIdle
 //	BYE no answer to PING
 //	BYE maximum age 1h0m0s
 //	BYE closed to make room         it was the idlest
 //	BYE server shutting down
+//	BYE local                       the program has closed it
 //	ERR line too long               the rest of the line is not read
 //	ERR more than a heartbeat per 1s
+//	ERR less than 10 bytes per second
 //	ERR too many connections        in all, or of this peer
 //	ERR server shutting down        this one came too late
 //
@@ -48,7 +52,7 @@
 //
 // # Going down
 //
-// For Config.DrainDelay only Draining reports the end. Then each connection gets its goodbye,
-// spread over Config.Drain. If somebody else keeps the Listener open, the next server gets the
-// connections of that time.
+// For Config.DrainDelay only Draining reports the end. Then each connection gets its farewell,
+// spread over Config.Drain. If somebody else keeps the Listener open, connections made during the
+// farewells wait for the next server.
 package server

@@ -23,7 +23,6 @@ type farewells map[keepalive.Reason][]byte
 
 func newFarewells(cfg Config) farewells {
 	return farewells{
-		keepalive.ReasonIdle:         fmt.Appendf(nil, "BYE idle timeout %v\n", cfg.Timeout),
 		keepalive.ReasonFirstMessage: fmt.Appendf(nil, "BYE first message timeout %v\n", cfg.FirstMessage),
 		keepalive.ReasonReadIdle:     fmt.Appendf(nil, "BYE read timeout %v\n", cfg.ReadIdle),
 		keepalive.ReasonWriteIdle:    fmt.Appendf(nil, "BYE write timeout %v\n", cfg.WriteIdle),
@@ -40,6 +39,10 @@ func newFarewells(cfg Config) farewells {
 func (f farewells) say(conn any, reason keepalive.Reason) []byte {
 	if isLingering(conn) { // it has heard its last word
 		return nil
+	}
+	if reason == keepalive.ReasonIdle {
+		info, _ := keepalive.Of(conn).Info() // the connection may have a timeout of its own
+		return fmt.Appendf(nil, "BYE idle timeout %v\n", info.Timeout)
 	}
 	if text, ok := f[reason]; ok {
 		return text

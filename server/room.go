@@ -10,9 +10,6 @@ import (
 // perLoop is a listener, an epoll and an eventfd.
 const perLoop = 3
 
-// openNow returns how many descriptors are open.
-func openNow() int { return rlimit.Open() }
-
 // room returns for how many connections there are descriptors, as [keepalive.MaxConns] does, for
 // a known number of open descriptors. gnet shuts itself down if an accept finds no descriptor.
 func room(loops, open int) (limit, room, spare int, ok bool) {

@@ -14,6 +14,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/internal/port"
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
@@ -70,7 +71,7 @@ type engine interface {
 // run, Shutdown ends it. New returns [ErrArgument], wrapped with the values and their limit, if
 // the config asks for something impossible.
 func New(cfg Config) (*Server, error) {
-	open := openNow()
+	open := rlimit.Open()
 	cfg, err := cfg.withDefaults(open)
 	if err != nil {
 		return nil, err
@@ -211,11 +212,9 @@ func (s *Server) Addr() net.Addr {
 // conns are gnet.Conns. To change its config there is Update.
 func (s *Server) Keeper() *keepalive.Keeper { return s.keeper }
 
-// Config returns the config in force, with its defaults.
+// Config returns the config in force, with the defaults of this package: zeros may remain in what it
+// has from package keepalive, except Room.MaxConns, the number of connections served at a time.
 func (s *Server) Config() Config { return *s.cfg.Load() }
-
-// MaxConns returns how many connections are served at a time.
-func (s *Server) MaxConns() int { return s.cfg.Load().Room.MaxConns }
 
 // Draining reports whether the server is on its way down: from the moment on when the
 // context of Run is done or Shutdown is called, also while it takes new connections
@@ -225,7 +224,8 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Shutdown ends the server gracefully: after Config.DrainDelay new connections are refused, and
 // each open one gets a farewell and is closed, spread over Config.Drain. It returns when Run is
 // about to return. If ctx is done first, the error wraps ctx.Err(), and the remaining
-// connections are closed without a farewell. A later Run returns ErrClosed.
+// connections are closed without a farewell. A Config.Line that blocks its event loop holds up
+// Shutdown, whatever ctx says. A later Run returns ErrClosed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	running := s.started

@@ -231,7 +231,7 @@ func TestSlowReaderIsClosed(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	r := start(t, Config{Room: keepalive.Room{MaxConns: 3}})
-	require.Equal(t, 3, r.MaxConns())
+	require.Equal(t, 3, r.Config().Room.MaxConns)
 	var conns []net.Conn
 	for range 3 {
 		c := r.dial(t)
@@ -398,8 +398,8 @@ func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	limit, ok := rlimit.Files()
 	require.True(t, ok)
 	s := idle(t, Config{})
-	require.LessOrEqual(t, s.MaxConns(), limit-rlimit.MinSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
-	require.Greater(t, s.MaxConns(), limit*9/10)
+	require.LessOrEqual(t, s.Config().Room.MaxConns, limit-rlimit.MinSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
+	require.Greater(t, s.Config().Room.MaxConns, limit*9/10)
 	_, err := New(Config{Room: keepalive.Room{MaxConns: limit}})
 	require.ErrorIs(t, err, ErrArgument)
 	require.Contains(t, err.Error(), fmt.Sprintf("MaxConns %d: the process may have %d descriptors", limit, limit))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/panjf2000/gnet/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -36,6 +37,16 @@ func TestUpdateReachesOpenConnections(t *testing.T) {
 	require.Equal(t, 300*ms, r.Config().Timeout)
 }
 
+func TestTheFarewellHasTheTimeoutOfItsConnection(t *testing.T) {
+	r := start(t, Config{Timeout: time.Minute, Tick: 10 * ms, Line: func(c gnet.Conn, line []byte) ([]byte, bool) {
+		_, err := keepalive.Of(c).SetTimeout(200 * ms)
+		return line, err == nil
+	}})
+	c := r.dial(t)
+	require.Equal(t, "soon\n", ask(t, c, "soon\n"))
+	require.Equal(t, "BYE idle timeout 200ms\n", rest(t, c))
+}
+
 func TestUpdateOfLimits(t *testing.T) {
 	r := start(t, Config{Room: keepalive.Room{MaxConns: 1}})
 	c := r.dial(t)
@@ -44,7 +55,7 @@ func TestUpdateOfLimits(t *testing.T) {
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 
 	require.NoError(t, r.Update(Config{Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2}, MaxLine: 99}))
-	require.Equal(t, 2, r.MaxConns())
+	require.Equal(t, 2, r.Config().Room.MaxConns)
 	second := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, second, "PING\n"))
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
@@ -59,12 +70,12 @@ func TestUpdateOfLimits(t *testing.T) {
 // Open connections are no descriptors of the rest of the program.
 func TestUpdateFindsTheSameRoomWithConnections(t *testing.T) {
 	r := start(t, Config{})
-	room := r.MaxConns()
+	room := r.Config().Room.MaxConns
 	for range 50 {
 		require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"))
 	}
 	require.NoError(t, r.Update(Config{}))
-	require.Equal(t, room, r.MaxConns())
+	require.Equal(t, room, r.Config().Room.MaxConns)
 }
 
 func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
