@@ -24,16 +24,18 @@ const (
 // [Keeper.Update] for the settings that can be changed later.
 type Config struct {
 	// Timeout is how long a connection may be silent. It is never closed earlier, and by default
-	// at most 20ms later on a busy server, and 120ms on an idle one, see Tick. Zero means a minute.
+	// at most 20ms later on a busy server, and 120ms on an idle one, see Tick. Timeout must be at
+	// least 1ms. Zero means a minute.
 	Timeout time.Duration
 
 	// Tick is the precision. The Keeper wakes once per tick, and a connection is closed at most
 	// two ticks late. Tick must be at least 1ms, and at most Timeout and an hour.
 	//
-	// Zero means 10ms at the price of 100ms. The Keeper wakes only if something is due, and
-	// each 100ms. In between, it learns the time from connections when they read. So on a busy
-	// server a connection is closed at most 20ms late, and on an idle one 120ms. With a Timeout
-	// below a second the 100ms are a tenth of it, and with one below 100ms so are the 10ms.
+	// Zero means 10ms, and costs as little as 100ms: the Keeper wakes only if something is due,
+	// and each 100ms. In between, it learns the time from connections when they read. So on a
+	// busy server a connection is closed at most 20ms late, and on an idle one 120ms. With a
+	// Timeout below a second the Keeper sleeps for a tenth of it at most. Below 100ms the tick
+	// is a tenth, too, but at least 1ms.
 	Tick time.Duration
 
 	// Activity is what counts as life. The zero value is ActivityRead.

@@ -104,7 +104,7 @@ func (k *Keeper) warnSlow() {
 	n := k.counts.slow.Add(1)
 	const minute = int64(time.Minute)
 	if now, last := int64(k.now()), k.slow.Load(); (last == 0 || now-last >= minute) && k.slow.CompareAndSwap(last, max(now, 1)) {
-		k.log.Warn("keepalive: bytes wait that this program does not read; their connections are not closed for that", "so_far", n)
+		k.log.Warn("keepalive: bytes wait that this program does not read; their connections get a little more time", "so_far", n)
 	}
 }
 

@@ -156,7 +156,7 @@ func (g *Guard) deadline() (end, now rules.Time, why Reason, ok bool) {
 type Info struct {
 	ID        uint64        // of the connection, from 1: no other connection of the Keeper ever has it
 	Age       time.Duration // since it was guarded
-	Idle      time.Duration // since the last touch; with ActivityKernel, since the socket had last heard of the peer when it was asked
+	Idle      time.Duration // since the last touch; with ActivityKernel, since the last bytes that the Keeper knows of
 	Timeout   time.Duration // how long it may be silent, see SetTimeout
 	RoundTrip time.Duration // of the last answer to a probe, or 0, see Pong
 	Held      bool          // see Hold

@@ -17,7 +17,7 @@ import (
 // ReadFrom writes the bytes of r, until its end.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	into, ok := c.inner.(io.ReaderFrom)
-	if !ok || !c.guard.tells() {
+	if !ok || !c.guard.tells() || c.ended.Load() != 0 { // Write knows what is not to come after a farewell
 		return io.Copy(transferWriter{c}, r)
 	}
 	c.transfers.Add(1)

@@ -7,6 +7,8 @@ import "cmp"
 // them. An age counts from the Update if the connection had no maximum before. FirstMessage is
 // for connections to come.
 //
+// The Keeper sleeps for as long as the first Timeout allows, see Config.Tick.
+//
 // Tick, Activity, Room.Full, Room.MinIdle and Logger can't be changed, and Rate.MinBeat can't
 // begin for open connections. A zero Tick and a nil Logger mean those in force. Update returns
 // [ErrArgument] for a change of the five, and for everything refused by New. Then nothing

@@ -19,8 +19,8 @@ const (
 	// EvictIdlest lets the newcomer in and the member with the oldest touch out, if this
 	// touch is old enough (Config.MinIdle). The member is handed to Config.Evict, and until
 	// Evict decides, a touch still saves it. So for a moment the pool may have up to 64
-	// members more than its capacity. If some were saved, it has as many more until the next
-	// newcomer: then it evicts all that are too many.
+	// members more than its capacity. If touches have saved some, it stays over its capacity
+	// until the next newcomer has all that are too many evicted.
 	EvictIdlest
 )
 

@@ -52,7 +52,7 @@ func (o *options) groups() []settings.Group {
 		}},
 		{Title: "Silence", Settings: []settings.Setting{
 			{Name: "timeout", Value: settings.Duration(&s.Timeout, time.Millisecond), Arg: "duration", Help: "how long a connection may be without a whole line"},
-			fix(settings.Setting{Name: "tick", Value: settings.Duration(&s.Tick, 0), Arg: "duration", Help: "how precise that is (0: 10ms, less for a timeout under 100ms)"}),
+			fix(settings.Setting{Name: "tick", Value: settings.Duration(&s.Tick, 0), Arg: "duration", Help: "how precise that is; a connection is closed two ticks late at most (0: 10ms, less for a timeout under 100ms, and an idle server may be 100ms later)"}),
 			{Name: "first-message", Value: settings.Duration(&s.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
 			{Name: "probe-after", Value: settings.Duration(&s.Probe.After, 0), Arg: "duration", Help: "silence after which a peer is sent PING (0: never, or half of the timeout if one of the next two is set)"},
 			{Name: "probe-timeout", Value: settings.Duration(&s.Probe.Timeout, 0), Arg: "duration", Help: "how long it may take to answer (0: what is left of the timeout)"},

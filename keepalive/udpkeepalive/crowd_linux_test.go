@@ -180,7 +180,7 @@ func TestTwentyThousandSessions(t *testing.T) {
 // A flood from 100,000 addresses takes no session of a living peer, and no memory beyond the limits.
 func TestSpoofedFlood(t *testing.T) {
 	t.Parallel()
-	const living, flood, most, timeout = 500, 100_000, 2_000, time.Second
+	const living, flood, most, timeout = 500, 100_000, 600, time.Second // a socket holds more than 100 datagrams, however slow the loop is
 	s := startServer(t, keepalive.Config{
 		Timeout: timeout, Activity: keepalive.ActivityManual, FirstMessage: 200 * ms,
 		Room: keepalive.Room{MaxConns: most},
