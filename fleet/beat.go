@@ -152,6 +152,12 @@ func (n *Node) recheck(slots []bool) {
 	n.renewer.push(n.in(slots))
 }
 
+// isForsaken reports whether the node has had no other lease in a slot since forsaken last returned its
+// sessions.
+func (n *Node) isForsaken(slot uint16) bool {
+	return n.beats.places[slot].good.Load() == n.beats.gone[slot]
+}
+
 // forsaken returns the sessions in slots without a lease of the node: it is over, or will be within
 // ahead. forsaken returns them once per lease.
 func (n *Node) forsaken(ahead time.Duration) []*Session {

@@ -90,6 +90,21 @@ func TestABeatDoesNotLookAtSessions(t *testing.T) {
 	}
 }
 
+// To take very many sessions away takes time. Redis answers meanwhile.
+func TestALeaseThatComesLateSavesWhoIsNotTakenAwayYet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, beatConfig)
+		n := f.nodes[0]
+		s, _ := register(t, n, "a")
+		require.Equal(t, []*Session{s}, n.forsaken(time.Hour))
+		require.True(t, n.isForsaken(s.slot))
+		time.Sleep(time.Millisecond)
+		require.True(t, n.beatOnce())
+		require.False(t, n.isForsaken(s.slot))
+		require.True(t, s.Alive())
+	})
+}
+
 func TestANodeWhoseLeaseIsOverStopsServingBeforeItsSessionsAreOffline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 2, beatConfig)

@@ -254,13 +254,19 @@ func (n *Node) watchLoop(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, s := range n.renewer.outlived(n.elapsed() - n.cfg.Lease + 2*period) {
-			n.takeAway(s, ReasonLost, leaveAlone)
+		// There may be very many. So each is looked at again: Redis may have answered meanwhile.
+		limit := n.elapsed() - n.cfg.Lease + 2*period
+		for _, s := range n.renewer.outlived(limit) {
+			if time.Duration(s.good.Load()) <= limit {
+				n.takeAway(s, ReasonLost, leaveAlone)
+			}
 		}
 		// With the node's next lease they would be online for as long as their own. A client back
 		// by then finds its session.
 		for _, s := range n.forsaken(2 * period) {
-			n.takeAway(s, ReasonLost, leaveDetach)
+			if n.isForsaken(s.slot) {
+				n.takeAway(s, ReasonLost, leaveDetach)
+			}
 		}
 	}
 }

@@ -131,9 +131,9 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 // Touch is a sign of life of a connection's peer: the new deadline is one timeout from now.
 // conn is what [Of] takes.
 //
-// It reports true if silence does not end the connection before the new deadline. All else may:
-// its age, a rate, pressure, an eviction, a drain, or Close. False means closed, about to be
-// closed, or not guarded. Touch takes some nanoseconds, and a lock only if the connection is just
+// It reports true if the timeout does not end the connection before the new deadline. All else may:
+// ReadIdle, WriteIdle, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
+// Close, and a shorter timeout. False means closed, about to be closed, or not guarded. Touch takes some nanoseconds, and a lock only if the connection is just
 // being decided about. It may be called by several goroutines at the same time, also for
 // connections closed long ago.
 func Touch(conn any) bool {

@@ -30,7 +30,7 @@ func Extend(d time.Duration) Verdict { return Verdict(max(d, 0)) }
 // ask asks OnIdle about a connection before its end. A panic, runtime.Goexit, and an invalid
 // verdict mean Close.
 func (v *visit) ask(why rules.Reason) {
-	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn}
+	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn, Asked: v.keeper.now()}
 	v.seen.Socket = nil // bytes may come meanwhile without a touch
 	v.keeper.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {

@@ -52,6 +52,7 @@ type visit struct {
 	*Guard
 	policy *policy
 	seen   rules.Evidence // what came of the outcomes so far
+	looked rules.Time     // when the socket was asked
 	done   bool
 }
 
@@ -117,6 +118,9 @@ func (v *visit) decide() rules.Outcome {
 	}
 	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
+		if now > v.looked.Add(p.Tick) { // bytes may have come since
+			e.Socket = nil
+		}
 	}
 	if e.Begun == 0 { // later this visit may have changed the deadline
 		e.Begun = now
@@ -161,6 +165,7 @@ func (v *visit) apply(out rules.Outcome) {
 	case rules.Heard:
 		v.timer.TouchAt(time.Duration(out.Until))
 	case rules.Look:
+		v.looked = v.keeper.now() // before it answers
 		v.seen.Socket = v.look()
 		return
 	case rules.Probe:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // The peer was heard between the decision and its end.
@@ -54,6 +55,101 @@ func TestAnEndForASilenceThatIsOverIsVoid(t *testing.T) {
 		require.True(t, v.leave())
 		v.due()
 		requireClosed(t, k, c, ReasonIdle, touched, 2*time.Second)
+	})
+}
+
+// What the socket said before a touch says nothing about the silence after it.
+func TestTheSocketIsAskedAgainAfterATouch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second, Tick: 10 * ms})
+		c, peer := pipe(k)
+		defer peer.Close()
+		v := &visit{Guard: Of(c)}
+		require.True(t, v.enter())
+		time.Sleep(1100 * ms)
+		require.Equal(t, rules.Look, v.decide().Do)
+		v.apply(rules.Outcome{Do: rules.Look})
+		require.True(t, Touch(c))
+		time.Sleep(1100 * ms)
+		require.Equal(t, rules.Look, v.decide().Do)
+		v.apply(rules.Outcome{Do: rules.Look})
+		require.Equal(t, rules.Close, v.decide().Do)
+	})
+}
+
+// The idlest connection was touched before the decision about it, and is due again, for another reason.
+func TestATouchSavesFromAnEvictionThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Minute, Tick: 10 * ms, Activity: ActivityManual, Room: Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 200 * ms}}
+		k := newKeeper(t, cfg)
+		c, peer := pipe(k)
+		defer peer.Close()
+		g := Of(c)
+		require.True(t, g.enter(), "the next visit has to wait")
+		time.Sleep(500 * ms)
+		_, newcomer := pipe(k)
+		defer newcomer.Close()
+		synctest.Wait()
+		require.True(t, g.state().Evicted)
+		cfg.Timeout = 2 * time.Minute
+		require.NoError(t, k.Update(cfg))
+		require.True(t, Touch(c))
+		time.Sleep(50 * ms)
+		require.True(t, g.timer.IsDue())
+		require.True(t, g.leave())
+		g.due()
+		synctest.Wait()
+		require.True(t, g.isOpen())
+		require.False(t, g.state().Evicted)
+	})
+}
+
+// The peer answers a probe that OnIdle has asked for, while Send is still running. By then the connection is due
+// again.
+func TestAnAnswerDuringSendIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{
+			Timeout: 10 * time.Second, Tick: 10 * ms, Activity: ActivityManual, ReadIdle: time.Second,
+			Probe: Probing{After: 5 * time.Second, Timeout: 300 * ms, Count: 1, Send: func(conn any) error {
+				time.Sleep(5 * ms)
+				Touch(conn)
+				time.Sleep(50 * ms)
+				return nil
+			}},
+			OnIdle: func(any, Reason) Verdict { return Probe },
+		})
+		_, peer := pipe(k)
+		defer peer.Close()
+		time.Sleep(5 * time.Second)
+		require.Empty(t, k.Stats().Closed)
+	})
+}
+
+// OnIdle takes so long that the silence is over, and the next one, too.
+func TestAnAnswerIsForTheSilenceInTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		k := newKeeper(t, Config{
+			Timeout: time.Minute, Tick: 10 * ms, ReadIdle: time.Second,
+			OnIdle: func(any, Reason) Verdict {
+				if asked++; asked > 1 {
+					return Ignore
+				}
+				time.Sleep(2500 * ms)
+				return Close
+			},
+		})
+		c, peer := pipe(k)
+		defer peer.Close()
+		go func() {
+			time.Sleep(1500 * ms)
+			_, _ = peer.Write([]byte("x"))
+		}()
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.Empty(t, k.Stats().Closed)
+		require.Equal(t, 2, asked)
 	})
 }
 

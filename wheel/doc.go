@@ -2,10 +2,11 @@
 // session, lease or cache entry.
 //
 // A heartbeat moves a deadline in a few nanoseconds, without an allocation or a clock call, and
-// without a lock unless the timer is already due. Its answer is exact. True: the timer will live until the new deadline. False:
-// it had already expired or been removed. A timer never fires early, and at most two ticks
-// late unless the machine is overloaded or the hand sleeps (see below). The cost of a tick
-// follows the timers due in it, never the number of timers.
+// without a lock unless the timer is already due. Its answer is exact. True: the timer will live
+// until the new deadline, unless it is removed or handed over before. False: it had already
+// expired or been removed. A timer never fires early, and at most two ticks late unless the
+// machine is overloaded or the hand sleeps (see below). The cost of a tick follows the timers
+// due in it, never the number of timers.
 //
 //	w, err := wheel.New(wheel.Config{})
 //	...

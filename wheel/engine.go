@@ -72,7 +72,8 @@ type Funcs[V any] struct {
 	// ends the timer with [TimerOf.Expire], or gives it more time with [TimerOf.Rearm] or
 	// [TimerOf.TouchAt], at once or later. Until then the timer is neither pending nor
 	// expired, and a Touch saves it. A saved timer may become due again while the call
-	// before is still running, see [TimerOf.ExpireSeen]. A timer whose call panics stays due
+	// before is still running: if they take long, let one decide at a time, and see
+	// [TimerOf.ExpireSeen]. A timer whose call panics stays due
 	// until somebody decides about it or touches it.
 	Due func(t *TimerOf[V], v V)
 

@@ -13,7 +13,7 @@ import (
 // A timer touched meanwhile may be due again: after its delay, at its limit, or by HandOver.
 // Then somebody else is called to decide, but the three still have their effect. A decider
 // that calls Look first, and then ExpireSeen or RearmSeen, decides by what it has seen, or
-// not at all.
+// not at all. The look of another counts as its own: a timer has one such decider at a time.
 
 // Rearm gives a due timer until at, an instant of [WheelOf.Time], once: a later Touch goes
 // back to the timer's own delay. It does not count as a touch. So a timer can have several
@@ -24,8 +24,8 @@ import (
 // it since it was handed over.
 func (t *TimerOf[V]) Rearm(at time.Duration) bool { return t.rearm(at, 0) }
 
-// RearmSeen is Rearm for what the last [TimerOf.Look] saw. It reports false, too, if somebody
-// has touched the timer since that look.
+// RearmSeen is Rearm for what the last [TimerOf.Look] saw, whoever has looked. It reports false, too, if
+// somebody has touched the timer since that look.
 func (t *TimerOf[V]) RearmSeen(at time.Duration) bool { return t.rearm(at, seen) }
 
 func (t *TimerOf[V]) rearm(at time.Duration, bits word) bool {
@@ -35,8 +35,8 @@ func (t *TimerOf[V]) rearm(at time.Duration, bits word) bool {
 	})
 }
 
-// ExpireSeen is [TimerOf.Expire] for what the last [TimerOf.Look] saw. It reports false, too, if
-// somebody has touched the timer since that look.
+// ExpireSeen is [TimerOf.Expire] for what the last [TimerOf.Look] saw, whoever has looked. It reports
+// false, too, if somebody has touched the timer since that look.
 func (t *TimerOf[V]) ExpireSeen() (V, bool) { return t.end(expired, seen) }
 
 // TouchAt is a touch in the past: it dates a touch of a due timer at an instant of

@@ -6,6 +6,7 @@ import "time"
 type Answer struct {
 	For     Reason // the reason in the question; 0 if nobody was asked
 	Verdict Verdict
+	Asked   Time // when the question was put
 }
 
 // Verdict is a verdict of the user: how much longer a connection may stay, or one of those

@@ -5,7 +5,7 @@ func (d *decision) evicted() (Outcome, bool) {
 	switch {
 	case !d.s.Evicted:
 		return Outcome{}, false
-	case !d.e.Due: // touched meanwhile
+	case !d.e.Due, d.e.Touched.Add(d.p.EvictIdle) > d.now: // touched meanwhile; it may be due again, for something else
 		d.s.Evicted = false
 		return Outcome{}, false
 	case d.s.Holds > 0: // and not the idlest any more

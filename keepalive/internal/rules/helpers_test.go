@@ -83,7 +83,7 @@ func failed(e *rules.Evidence)  { e.Probed = rules.Failed }
 func hasTurn(e *rules.Evidence) { e.Turn = true }
 
 func answer(why rules.Reason, v rules.Verdict) func(e *rules.Evidence) {
-	return func(e *rules.Evidence) { e.Answer = rules.Answer{For: why, Verdict: v} }
+	return func(e *rules.Evidence) { e.Answer = rules.Answer{For: why, Verdict: v, Asked: rules.Never} }
 }
 
 func wait(until rules.Time) rules.Outcome { return rules.Outcome{Do: rules.Wait, Until: until} }

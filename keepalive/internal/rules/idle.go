@@ -40,7 +40,7 @@ func (d *decision) idled() (Outcome, bool) {
 		}
 		verdict := Condemn
 		if d.p.Asks {
-			if d.e.Answer.For != why {
+			if !d.answered(why) {
 				q.At = d.now
 				return Outcome{Do: Ask, Why: why}, true
 			}
@@ -63,6 +63,13 @@ func (d *decision) idled() (Outcome, bool) {
 	}
 }
 
+// answered reports whether the user has said what becomes of this silence by ReadIdle or WriteIdle,
+// and not of one before.
+func (d *decision) answered(why Reason) bool {
+	since, _ := d.idleFor(why)
+	return d.e.Answer.For == why && since <= d.e.Answer.Asked
+}
+
 // probeIdle probes a connection because the user has said so. It is looked at again as if it
 // had not been silent before.
 func (d *decision) probeIdle() (Outcome, bool) {
@@ -71,7 +78,7 @@ func (d *decision) probeIdle() (Outcome, bool) {
 		return Outcome{Do: Probe}, true
 	}
 	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
-	if !d.e.Due { // touched: an answer
+	if !d.e.Due || d.e.Probed == Answered {
 		return Outcome{}, false
 	}
 	d.note()
@@ -108,7 +115,7 @@ func (d *decision) idle() (why Reason, next Time) {
 // ever.
 func (d *decision) slowToRead() bool {
 	since, end := d.idleFor(ReadIdle)
-	if d.now < end || since < d.s.Idles.Spent[0] || d.e.Answer.For == ReadIdle {
+	if d.now < end || since < d.s.Idles.Spent[0] || d.answered(ReadIdle) {
 		return false
 	}
 	k := d.socket

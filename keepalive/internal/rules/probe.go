@@ -10,6 +10,7 @@ const (
 	NotProbed Probed = iota
 	Sent             // an answer may come
 	Failed           // it could not be sent
+	Answered         // it was sent, and the connection touched since then
 )
 
 // lastProbe is the number of a probe at the user's wish: after it comes neither another probe
@@ -56,7 +57,7 @@ func (d *decision) isFinal() bool {
 // ProbeTimeout. If this program was slower, the schedule begins anew.
 func (d *decision) probe(number int) Outcome {
 	q := Silence{Stage: Probing, Probes: uint8(number), Why: NoAnswer}
-	if d.e.Probed == NotProbed {
+	if d.e.Probed == NotProbed || d.e.Probed == Answered {
 		return Outcome{Do: Probe}
 	}
 	timeout := d.p.timeout(d.s)

@@ -166,7 +166,7 @@ func TestEvidenceThatOutlastsATouch(t *testing.T) {
 		}
 		want := rules.Evidence{Socket: k, Turn: true}
 		if why == rules.ReadIdle || why == rules.WriteIdle { // a touch is no byte
-			want.Answer, want.Probed = e.Answer, e.Probed
+			want.Answer, want.Probed = e.Answer, rules.Answered
 		}
 		if got := e.Lasting(); got != want {
 			t.Errorf("%d: %+v", why, got)

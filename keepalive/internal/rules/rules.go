@@ -71,6 +71,9 @@ func (e Evidence) Lasting() Evidence {
 	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun}
 	if e.Answer.For == ReadIdle || e.Answer.For == WriteIdle {
 		left.Answer, left.Probed = e.Answer, e.Probed
+		if e.Probed == Sent {
+			left.Probed = Answered
+		}
 	}
 	return left
 }

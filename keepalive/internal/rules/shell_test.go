@@ -214,7 +214,7 @@ func (s *shell) run(w *world) (done []move) {
 				e.Probed = rules.Failed
 			}
 		case rules.Ask:
-			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict}
+			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict, Asked: s.now}
 			e.Socket = nil
 			if s.mood.talks {
 				s.touch()

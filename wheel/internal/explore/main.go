@@ -129,9 +129,9 @@ func classes(full bool) []class {
 	few := programs([]op{touch}, []op{moveShort}, []op{takeUp, expire}, []op{rearmLater}, []op{handOver}, []op{advance})
 	some := slices.Concat(few, programs([]op{moveLong}, []op{delayShort}, []op{delayLong}, []op{remove}, []op{touchAtPast},
 		[]op{advance, advance}))
-	more := slices.Concat(some, programs([]op{look}, []op{touch, look}, []op{look, expireSeen}, []op{touch, handOver}, []op{touched}, []op{handOverIdle}))
+	more := slices.Concat(some, programs([]op{look}, []op{touch, look}, []op{look, expireSeen}, []op{look, rearmSeen}, []op{touch, handOver}, []op{touched}, []op{handOverIdle}))
 	all := slices.Concat(more, programs([]op{expire}, []op{rearmPast}, []op{touchAtNow}, []op{value},
-		[]op{takeUp}, []op{start}, []op{touch, touch}, []op{start, touch}, []op{takeUp, rearmLater}, []op{look, rearmSeen}, []op{takeUp, touchAtNow},
+		[]op{takeUp}, []op{start}, []op{touch, touch}, []op{start, touch}, []op{takeUp, rearmLater}, []op{takeUp, touchAtNow},
 		[]op{advance, takeUp, expire}, []op{now}, []op{now, touch}, []op{pause, touch}, []op{seeAll}))
 	withTime := slices.Concat(few, programs([]op{now}, []op{now, touch}, []op{pause, touch}, []op{pause, now, touch}))
 	asleep := programs([]op{touch}, []op{now, touch}, []op{delayShort}, []op{rearmLater}, []op{advance})

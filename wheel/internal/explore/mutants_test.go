@@ -105,7 +105,7 @@ var mutants = []mutant{
 	}}},
 	{"Rearm does not ask for a touch meanwhile", []patch{{
 		"rearm.go", `	old := t.word.Load()
-	if old&stateMask != due {
+	if old&stateMask != due || old&bits != bits {
 		return false
 	}
 	f(w, old)`, `	old := t.word.Load()
@@ -119,6 +119,15 @@ var mutants = []mutant{
 		old = t.word.Load()
 	}
 	f(w, old)`,
+	}}},
+	{"ExpireSeen does not ask for a touch since the look", []patch{{
+		"timer.go", `			if old&bits != bits {
+				return zero, false
+			}
+`, "",
+	}}},
+	{"RearmSeen does not ask for a touch since the look", []patch{{
+		"rearm.go", "old&stateMask != due || old&bits != bits {", "old&stateMask != due {",
 	}}},
 	{"TouchAt takes a later touch back", []patch{{
 		"rearm.go", "if w.lastOf(last) > at {", "if false {",
