@@ -38,6 +38,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,8 +87,9 @@ func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
 	return nil
 }
 
-// CoderConn is a *websocket.Conn of github.com/coder/websocket, or of nhooyr.io/websocket, its
-// name before. S is its StatusCode.
+// CoderConn is a *websocket.Conn of github.com/coder/websocket, or of nhooyr.io/websocket from
+// v1.8.11 on, its name before. Older versions close a connection when a ping's context ends. S is
+// its StatusCode.
 type CoderConn[S ~int] interface {
 	Ping(ctx context.Context) error
 	Close(code S, reason string) error
@@ -94,7 +97,8 @@ type CoderConn[S ~int] interface {
 
 // Coder keeps a WebSocket of coder/websocket alive. g is the guard of its connection:
 // httpkeepalive.Guard(r) in a handler. S follows from ws. A ping waiting for its pong has a
-// goroutine: until the end of the connection, or a minute after the next ping.
+// goroutine. A peer without pongs holds the last 16 pings, and those that another one has pushed
+// out within a minute.
 //
 // The close frame is the library's closing handshake: the connection is closed after the peer's
 // close frame, or after keepalive.Closing.Timeout.
@@ -105,15 +109,16 @@ type CoderConn[S ~int] interface {
 //
 // Coder returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
-	var last atomic.Pointer[ping]
+	var waiting pings
 	probe := func() error {
 		p := newPing(g)
-		if before := last.Swap(p); before != nil {
+		if oldest := waiting.add(p); oldest != nil {
 			info, _ := g.Info()
-			before.replaced(max(written, min(info.Timeout, slow)))
+			time.AfterFunc(max(written, min(info.Timeout, slow)), oldest.end)
 		}
 		go func() {
 			defer p.done()
+			defer waiting.remove(p)
 			if ws.Ping(p) == nil {
 				g.Pong()
 			}
@@ -126,9 +131,10 @@ func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
 	return adapter.Upgrade(g, probe, farewell)
 }
 
-// ping is a ping of coder/websocket. Its context ends with the connection, and not with a time: a pong may be late by as
-// long as this process was stopped. Keeper.Close leaves the connection open, and so the ping, too: while it is
-// written, the end of its context would close the connection.
+// ping is a ping of coder/websocket. Its context has no deadline of its own: a pong may be late by as long as this
+// process was stopped. The context ends with the connection, or some time after 16 more pings. Keeper.Close
+// leaves the connection open, and so the ping, too: while it is written, the end of its context would close the
+// connection.
 type ping struct {
 	context.Context
 	end  context.CancelFunc
@@ -152,14 +158,35 @@ func (p *ping) done() {
 	p.end()
 }
 
-// replaced ends a ping for which another one has been sent, after a while: a slow peer's pong counts until then.
-func (p *ping) replaced(after time.Duration) {
-	if p.Err() == nil {
-		time.AfterFunc(after, p.end)
-	}
+// pings are those of a connection that wait for their pongs, the oldest first.
+type pings struct {
+	mu  sync.Mutex
+	all []*ping
 }
 
-// slow is how late the pong of a slow peer may be after the next ping. It bounds the pings of a peer that answers none.
+// add adds a ping. If there are too many then, it takes the oldest one out and returns it.
+func (p *pings) add(one *ping) (oldest *ping) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, one)
+	if len(p.all) > mostPings {
+		oldest = p.all[0]
+		p.all = slices.Delete(p.all, 0, 1)
+	}
+	return oldest
+}
+
+func (p *pings) remove(one *ping) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = slices.DeleteFunc(p.all, func(other *ping) bool { return other == one })
+}
+
+// mostPings bounds the pings of a peer that answers none, and lives by its messages. It is a number and no time: by
+// its Config.Timeout a peer may take longer for a pong than any fixed time.
+const mostPings = 16
+
+// slow is how long a ping goes on after mostPings more: if these come within seconds, a slow peer's pong may be later.
 const slow = time.Minute
 
 // written is longer than coder/websocket takes to write a ping, or to close the connection instead.

@@ -140,12 +140,12 @@ func TestAPingLastsAsLongAsItsConnection(t *testing.T) {
 func TestAPingWithoutItsPongIsFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, guard, ws := bareCoder(t)
-		for range 10 {
+		for range 30 {
 			ws.probed(t)
 			guard.Touch()
 		}
-		for i, ping := range ws.pings() { // one being written must not be ended, and a slow peer's pong counts
-			require.Equal(t, i < 7, ping.Err() != nil, "%d", i)
+		for i, ping := range ws.pings() { // 16, and those of the last minute: one being written must not be ended
+			require.Equal(t, i < 12, ping.Err() != nil, "%d", i)
 		}
 		ws.pong <- true
 		synctest.Wait()
@@ -164,19 +164,31 @@ func TestAPingGoesOnAfterTheEndOfTheKeeper(t *testing.T) {
 	})
 }
 
+// However late they are, if the peer's timeout grants that.
 func TestPongsOfASlowPeerCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, err := keepalive.New(keepalive.Config{Timeout: time.Minute, Probe: keepalive.Probing{After: 15 * time.Second, Timeout: 15 * time.Second, Count: 3}})
-		require.NoError(t, err)
-		defer k.Close()
-		a, _ := net.Pipe()
-		guard := keepalive.Of(k.Conn(a))
-		require.NoError(t, Coder(guard, farCoder(22*time.Second)))
-		time.Sleep(5 * time.Minute)
-		require.NoError(t, guard.Context().Err())
-		guard.Close(keepalive.ReasonLocal)
-		synctest.Wait()
-	})
+	for name, c := range map[string]struct {
+		keepalive.Config
+		late time.Duration
+	}{
+		"some pings behind": {keepalive.Config{Timeout: time.Minute, Probe: keepalive.Probing{After: 15 * time.Second, Timeout: 15 * time.Second, Count: 3}}, 22 * time.Second},
+		"after a minute":    {keepalive.Config{Timeout: 10 * time.Minute, Probe: keepalive.Probing{After: time.Minute, Timeout: 30 * time.Second, Count: 18}}, 95 * time.Second},
+		"many pings behind": {keepalive.Config{Timeout: time.Minute, Probe: keepalive.Probing{After: 15 * time.Second, Timeout: time.Second, Count: 45}}, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, err := keepalive.New(c.Config)
+				require.NoError(t, err)
+				defer k.Close()
+				a, _ := net.Pipe()
+				guard := keepalive.Of(k.Conn(a))
+				require.NoError(t, Coder(guard, farCoder(c.late)))
+				time.Sleep(time.Hour)
+				require.NoError(t, guard.Context().Err())
+				guard.Close(keepalive.ReasonLocal)
+				synctest.Wait()
+			})
+		})
+	}
 }
 
 // farCoder is a *websocket.Conn of coder/websocket whose peer is slow.
