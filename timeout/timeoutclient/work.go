@@ -70,7 +70,7 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 					c.tell(ctx, one, Outcome{Returned: true}, min(one.Lease, maxHandBack))
 					return
 				}
-				c.work(ctx, one, do)
+				c.work(ctx, one, pull.Lease, do)
 			})
 		}
 		switch {
@@ -126,17 +126,18 @@ func take(ctx context.Context, places chan<- struct{}) (n int) {
 	return n
 }
 
-// work does one task.
-func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, Leased) Outcome) {
+// work does one task. lease is the one that was asked for: zero is the topic's.
+func (c *Client) work(ctx context.Context, one Leased, lease time.Duration, do func(context.Context, Leased) Outcome) {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
-	keeping.Go(func() { c.keep(running, one, cancel) })
+	var longest time.Duration
+	keeping.Go(func() { longest = c.keep(running, one, lease, cancel) })
 	outcome := do(working, one)
 	end()
 	keeping.Wait()
-	c.tell(ctx, one, outcome, one.Lease) // then the lease is over
+	c.tell(ctx, one, outcome, longest) // then the lease is over
 }
 
 // tell tells an outcome, even after the end of ctx. It tries for as long as patience. The first try may
@@ -158,34 +159,35 @@ func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience
 }
 
 // keep extends a lease whenever a third of it has passed, until ctx ends with the task. It cancels the
-// task when the lease is over, whether the server answers or not.
-func (c *Client) keep(ctx context.Context, one Leased, cancel context.CancelCauseFunc) {
-	until, wait := time.Now().Add(one.Lease), one.Lease/3
+// task when the lease is over, whether the server answers or not. It asks for the lease of the pull, since
+// one.Lease is only what the answer had left of that. It returns the longest lease of all answers.
+func (c *Client) keep(ctx context.Context, one Leased, lease time.Duration, cancel context.CancelCauseFunc) (longest time.Duration) {
+	until, wait, longest := time.Now().Add(one.Lease), one.Lease/3, one.Lease
 	for {
 		rest(ctx, wait)
 		if ctx.Err() != nil {
-			return
+			return longest
 		}
 		asked := time.Now()
 		if !asked.Before(until) {
 			cancel(ErrLeaseLost)
-			return
+			return longest
 		}
-		asking, done := context.WithTimeout(ctx, min(max(one.Lease/3, workPause), until.Sub(asked)))
-		left, err := c.Extend(asking, one.Token, one.Lease)
+		asking, done := context.WithTimeout(ctx, min(max(longest/3, workPause), until.Sub(asked)))
+		left, err := c.Extend(asking, one.Token, lease)
 		done()
-		wait = one.Lease / 3
 		switch {
 		case err != nil:
-			wait = max(min(wait, workPause, time.Until(until)), 0)
+			wait = min(longest/3, workPause)
 		case left == 0:
 			cancel(ErrLeaseLost)
-			return
-		case left < one.Lease: // the topic's Timeout allows no more
+			return longest
+		case left < min(longest, workPause): // the topic's Timeout is used up
 			until, wait = asked.Add(left), left
-		default:
-			until = asked.Add(left)
+		default: // less than before may be a new lease of the topic
+			until, wait, longest = asked.Add(left), left/3, max(left, longest)
 		}
+		wait = max(min(wait, time.Until(until)), 0) // the answer may have taken long, and the process may have been stopped
 	}
 }
 

@@ -1,6 +1,7 @@
 package timeoutclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -25,12 +26,14 @@ type fakeServer struct {
 	due     []wire.Leased
 	failing int           // calls to fail
 	slow    time.Duration // how long tasks are on their way
-	left    time.Duration // the answer to extend
-	hangs   bool          // extend has no answer
+	left    time.Duration // the topic's lease, the longest; zero if a lease is lost
+	ends    time.Time     // the topic's Timeout comes then, or never
+	late    time.Duration // the answer to extend
+	stopped time.Duration // the program, while extend is answered
 	mute    int           // outcomes to get without an answer
 	busy    time.Duration // before the answer to an outcome
 	pulls   []wire.Pull
-	extends []string
+	extends []wire.Extend
 	told    []wire.Feedback
 }
 
@@ -61,13 +64,19 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "/v1/extend":
 		var asked wire.Extend
 		_ = json.NewDecoder(r.Body).Decode(&asked)
-		f.extends = append(f.extends, asked.Token)
-		if f.hangs {
-			f.mu.Unlock()
-			<-r.Context().Done()
-			f.mu.Lock()
+		f.extends = append(f.extends, asked)
+		left := min(cmp.Or(time.Duration(asked.Lease), f.left), f.left)
+		if !f.ends.IsZero() {
+			left = max(0, min(left, time.Until(f.ends)))
 		}
-		_ = json.NewEncoder(rec).Encode(wire.Extended{Held: f.left > 0, Lease: wire.Duration(f.left)})
+		_ = json.NewEncoder(rec).Encode(wire.Extended{Held: left > 0, Lease: wire.Duration(left)})
+		f.mu.Unlock()
+		rest(r.Context(), f.late)
+		time.Sleep(f.stopped)
+		f.mu.Lock()
+		if f.stopped > 0 {
+			return rec.Result(), nil // the end of the context is seen after this answer
+		}
 	case "/v1/feedback":
 		var told wire.Feedback
 		_ = json.NewDecoder(r.Body).Decode(&told)
@@ -150,20 +159,27 @@ func TestWorkRunsAsMuchAsItHasPlacesForAndTellsTheOutcomes(t *testing.T) {
 
 func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
-		left    time.Duration
+		server  *fakeServer
 		failing int
-		hangs   bool
+		limit   time.Duration // the topic's Timeout
 		after   time.Duration
 	}{
-		"lost":                  {0, 0, false, 10 * time.Second},
-		"used up":               {7 * time.Second, 0, false, 17 * time.Second},
-		"the server is away":    {30 * time.Second, 1000, false, 30 * time.Second},
-		"the server hangs":      {30 * time.Second, 0, true, 30 * time.Second},
-		"the server comes back": {30 * time.Second, 2, false, 90 * time.Second},
+		"lost":                   {&fakeServer{}, 0, 0, 10 * time.Second},
+		"used up":                {&fakeServer{left: 30 * time.Second}, 0, 77 * time.Second, 77 * time.Second},
+		"used up, and told late": {&fakeServer{left: 30 * time.Second, late: 2 * time.Second}, 0, 77 * time.Second, 77 * time.Second},
+		"stopped":                {&fakeServer{left: 30 * time.Second, stopped: 35 * time.Second}, 0, 0, 45 * time.Second},
+		"the server is away":     {&fakeServer{left: 30 * time.Second}, 1000, 0, 30 * time.Second},
+		"the server hangs":       {&fakeServer{left: 30 * time.Second, late: time.Hour}, 0, 0, 30 * time.Second},
+		"the server comes back":  {&fakeServer{left: 30 * time.Second}, 2, 0, 90 * time.Second},
+		"a shorter lease":        {&fakeServer{left: 10 * time.Second}, 0, 0, 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fakeServer{left: c.left, hangs: c.hangs, due: []wire.Leased{leased("a", 30*time.Second)}}
+				f := c.server
+				f.due = []wire.Leased{leased("a", 30*time.Second)}
+				if c.limit > 0 {
+					f.ends = time.Now().Add(c.limit)
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				var cause error
 				var after time.Duration
@@ -189,7 +205,36 @@ func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
 				if after < 90*time.Second {
 					require.ErrorIs(t, cause, ErrLeaseLost)
 				}
+				require.Less(t, len(f.extends), 50)
 			})
+		})
+	}
+}
+
+// The answer had to wait at the server, so most of the first lease is over.
+func TestAShortRestOfALeaseIsExtendedToAWholeOne(t *testing.T) {
+	for _, asked := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeServer{left: time.Minute, due: []wire.Leased{leased("a", 150*time.Millisecond)}}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- f.client(t).Work(ctx, Pull{Topic: "t", Lease: asked}, func(context.Context, Leased) Outcome {
+					time.Sleep(50 * time.Second)
+					f.mu.Lock()
+					f.failing = 5
+					f.mu.Unlock()
+					return Outcome{}
+				})
+			}()
+			time.Sleep(2 * time.Minute)
+			cancel()
+			require.NoError(t, <-ended)
+			require.Len(t, f.extends, 3, "after 50ms, and then every 20s")
+			for _, extend := range f.extends {
+				require.Equal(t, asked, time.Duration(extend.Lease))
+			}
+			require.Len(t, f.told, 1, "by the length of the lease that it has now")
 		})
 	}
 }
@@ -197,7 +242,7 @@ func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
 // The lease must not be over when the outcome is told.
 func TestAnOutcomeWaitsForNoExtension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeServer{hangs: true, due: []wire.Leased{leased("a", 30*time.Second)}}
+		f := &fakeServer{late: time.Hour, due: []wire.Leased{leased("a", 30*time.Second)}}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {

@@ -22,7 +22,7 @@ type Pulled struct {
 type Leased struct {
 	Task
 	Token string   `json:"token"`
-	Lease Duration `json:"lease"` // its length
+	Lease Duration `json:"lease"` // what is left of it
 
 	// Again means an earlier lease without an outcome.
 	Again bool `json:"again,omitempty"`
