@@ -36,7 +36,7 @@ type Config struct {
 	Token string
 
 	// HTTPClient makes the requests. It follows no redirects, whatever it says: the token is for
-	// nobody else. Nil means a client of its own with a limit of 90 s for a request.
+	// nobody else. Nil means a client of its own, with NewTransport and a limit of 90 s for a request.
 	HTTPClient *http.Client
 }
 
@@ -58,7 +58,7 @@ func New(address string, cfg Config) (*Client, error) {
 	if cfg.HTTPClient != nil {
 		c.http = *cfg.HTTPClient
 	} else {
-		c.http = http.Client{Timeout: patience, Transport: newTransport()}
+		c.http = http.Client{Timeout: patience, Transport: NewTransport()}
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
@@ -73,9 +73,10 @@ func withoutSecrets(address string) string {
 	return address
 }
 
-// newTransport returns net/http's transport with more idle connections, or what a program has put in
-// its place.
-func newTransport() http.RoundTripper {
+// NewTransport returns the transport of a client without Config.HTTPClient, for an HTTPClient that adds
+// something to it. It is net/http's with more idle connections, and leaves a dead connection of HTTP/2
+// soon. If a program has put another one in the place of http.DefaultTransport, it is that one.
+func NewTransport() http.RoundTripper {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return http.DefaultTransport

@@ -296,7 +296,7 @@ func TestAnOutcomeIsToldThoughItsConnectionIsDead(t *testing.T) {
 	t.Cleanup(server.Close)
 	var dead atomic.Bool // the first connection
 	first := true
-	transport := newTransport().(*http.Transport)
+	transport := NewTransport().(*http.Transport)
 	transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
 	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)

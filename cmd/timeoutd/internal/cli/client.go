@@ -17,7 +17,7 @@ func newClient(address string, env func(string) (string, bool), said *recorder) 
 		address, _ = env("TIMEOUTD_URL")
 	}
 	token, _ := env("TIMEOUTD_TOKEN")
-	said.Transport = http.DefaultTransport.(*http.Transport).Clone()
+	said.RoundTripper = timeoutclient.NewTransport()
 	return timeoutclient.New(or(address, defaultURL), timeoutclient.Config{
 		Token: token, HTTPClient: &http.Client{Timeout: patience, Transport: said},
 	})
@@ -25,14 +25,14 @@ func newClient(address string, env func(string) (string, bool), said *recorder) 
 
 // recorder keeps the text of the answers, for -json.
 type recorder struct {
-	*http.Transport
+	http.RoundTripper
 	keeps bool // false: nobody will ask for the text
 	text  bytes.Buffer
 }
 
 // RoundTrip makes a request.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := r.Transport.RoundTrip(req)
+	res, err := r.RoundTripper.RoundTrip(req)
 	if err == nil && r.keeps {
 		res.Body = struct {
 			io.Reader
@@ -40,6 +40,11 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		}{io.TeeReader(res.Body, &r.text), res.Body}
 	}
 	return res, err
+}
+
+// CloseIdleConnections is for timeoutclient: it leaves connections that may be dead.
+func (r *recorder) CloseIdleConnections() {
+	(&http.Client{Transport: r.RoundTripper}).CloseIdleConnections()
 }
 
 // done reports whether a command ends after a call: it has failed, or the answers since the last call
