@@ -22,6 +22,9 @@ const (
 	// maxHandBack is how long the engine may take to have tasks back.
 	maxHandBack = 10 * time.Second
 
+	// leastLease is the shortest lease that an engine grants.
+	leastLease = wire.Duration(100 * time.Millisecond)
+
 	// maxPulled bounds the payloads in answers to pulls, in bytes, until they are sent. An answer
 	// has no more than a twelfth of it.
 	maxPulled = 64 << 20
@@ -59,10 +62,9 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		h.handBack(r, leased)
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
-	// A worker counts from the answer on, and extends after a third. So it is late for a lease that is half over.
 	waited := wire.Duration(time.Since(begun).Truncate(time.Millisecond))
 	tasks := wire.Each(leased, wire.LeasedOf)
-	if slices.ContainsFunc(tasks, func(task wire.Leased) bool { return 2*waited > task.Lease }) {
+	if slices.ContainsFunc(tasks, func(task wire.Leased) bool { return tooLate(task.Lease, waited) }) {
 		h.handBack(r, leased)
 		tasks = []wire.Leased{}
 	}
@@ -71,6 +73,11 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 	}
 	return answer(w, wire.Pulled{Tasks: tasks}, nil)
 }
+
+// tooLate reports whether a lease is too short after a wait: half of it is over, or less is left than the engine
+// grants. The answer says what is left, but it needs some of that for its way to the worker, and another pull has
+// all of a lease.
+func tooLate(lease, waited wire.Duration) bool { return 2*waited > lease || lease-waited < leastLease }
 
 // await pulls, with one of the places to wait.
 func (h *Handler) await(r *http.Request, pull timeout.Pull) ([]timeout.Leased, error) {

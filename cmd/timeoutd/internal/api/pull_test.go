@@ -342,3 +342,19 @@ func TestALeaseThatIsHalfOverIsHandedBack(t *testing.T) {
 		require.GreaterOrEqual(t, time.Duration(leased[0].Lease), 30*time.Second)
 	}
 }
+
+func TestALeaseThatIsNearlyOverIsTooLate(t *testing.T) {
+	for _, one := range []struct {
+		lease, waited time.Duration
+		late          bool
+	}{
+		{time.Minute, 0, false},
+		{time.Minute, 30 * time.Second, false},
+		{time.Minute, 31 * time.Second, true},
+		{100 * time.Millisecond, 0, false},
+		{150 * time.Millisecond, 50 * time.Millisecond, false},
+		{150 * time.Millisecond, 60 * time.Millisecond, true},
+	} {
+		require.Equal(t, one.late, tooLate(wire.Duration(one.lease), wire.Duration(one.waited)), "%+v", one)
+	}
+}
