@@ -11,3 +11,6 @@ import (
 func lead(*exec.Cmd) {}
 
 func signalGroup(cmd *exec.Cmd, s syscall.Signal) error { return cmd.Process.Signal(s) }
+
+// aliveGroup is for a group whose leader has ended.
+func aliveGroup(*exec.Cmd) bool { return false }

@@ -20,3 +20,13 @@ func signalGroup(cmd *exec.Cmd, s syscall.Signal) error {
 	}
 	return err
 }
+
+// aliveGroup reports whether a group goes on after its leader. In a container without an init its orphans are children of
+// this process: then a dead one belongs to the group until it is waited for.
+func aliveGroup(cmd *exec.Cmd) bool {
+	for {
+		if pid, _ := syscall.Wait4(-cmd.Process.Pid, nil, syscall.WNOHANG, nil); pid <= 0 {
+			return signalGroup(cmd, 0) == nil
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,22 +36,42 @@ func work(s *session, flags *flag.FlagSet) func(context.Context, []string) error
 			return misused("work with -json, must be without")
 		}
 		pull.Topic = words[0]
+		SurviveBrokenPipes()
+		working, end := context.WithCancelCause(ctx)
+		defer end(nil)
 		var printing sync.Mutex
-		return s.Work(ctx, pull, func(ctx context.Context, one timeoutclient.Leased) timeoutclient.Outcome {
+		err := s.Work(working, pull, func(ctx context.Context, one timeoutclient.Leased) timeoutclient.Outcome {
 			outcome := run(ctx, *program, one)
-			said := "done"
-			switch {
-			case outcome.Returned:
-				said = "interrupted"
-			case outcome.Error != "":
-				said = "failed: " + clean(outcome.Error)
-			}
 			printing.Lock()
 			defer printing.Unlock()
-			fmt.Fprintf(s.out, "%s %s, attempt %d\n", clean(one.Key().String()), said, one.Attempts)
+			_, err := fmt.Fprintf(s.out, "%s %s, attempt %d\n", clean(one.Key().String()), said(ctx, outcome), one.Attempts)
+			if errors.Is(err, syscall.EPIPE) { // programs that print would fail there, one after the other
+				end(err)
+			}
 			return outcome
 		})
+		if err == nil && ctx.Err() == nil {
+			err = context.Cause(working)
+		}
+		return err
 	}
+}
+
+// SurviveBrokenPipes has a write to a pipe without a reader fail: for stdout and stderr it would end the process, before
+// that has told of its tasks. The programs that the process starts end of it as usual.
+func SurviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// said says what has become of a task.
+func said(ctx context.Context, outcome timeoutclient.Outcome) string {
+	switch {
+	case outcome.Returned:
+		return "interrupted"
+	case outcome.Error != "":
+		return "failed: " + clean(outcome.Error)
+	case errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost):
+		return "done, but its lease was lost"
+	}
+	return "done"
 }
 
 // run runs the program for a task.
@@ -68,10 +89,14 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	cmd.Env = append(os.Environ(),
 		"HEARTWHEEL_TOPIC="+one.Topic, "HEARTWHEEL_ID="+one.ID, "HEARTWHEEL_VERSION="+strconv.FormatInt(one.Version, 10),
 		"HEARTWHEEL_ATTEMPT="+strconv.Itoa(one.Attempts), "HEARTWHEEL_DUE="+strconv.FormatInt(one.Due.UnixMilli(), 10))
-	err := cmd.Run()
+	defer programs.remove(cmd)
+	err := programs.run(cmd)
 	done := err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() // after SIGTERM, too
 	lost := errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost)
-	if !told.IsZero() && (lost || !done) { // what sh has started must not go on beside another attempt
+	if cmd.ProcessState != nil && (lost || !done) { // what sh has started must not go on beside another attempt
+		if told.IsZero() {
+			_ = cmd.Cancel()
+		}
 		endGroup(cmd, told.Add(workGrace))
 	}
 	switch {
@@ -80,7 +105,7 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	case ctx.Err() != nil && !lost:
 		return timeoutclient.Outcome{Returned: true}
 	}
-	text := strings.TrimSpace(string(complaint.text))
+	text := strings.TrimSpace(strings.ToValidUTF8(string(complaint.text), "")) // it may begin within a character
 	if text == "" {
 		text = err.Error()
 	}
@@ -89,10 +114,50 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 
 // endGroup waits for the end of a group that was told to end, and kills it then.
 func endGroup(cmd *exec.Cmd, by time.Time) {
-	for time.Now().Before(by) && signalGroup(cmd, 0) == nil {
+	for time.Now().Before(by) && aliveGroup(cmd) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	_ = signalGroup(cmd, syscall.SIGKILL)
+}
+
+// running are programs that run.
+type running struct {
+	mu  sync.Mutex
+	all map[*exec.Cmd]bool
+}
+
+var programs = running{all: make(map[*exec.Cmd]bool)} // of this process
+
+// KillPrograms kills the programs of work, and lets it start no more. It is for a process that ends at once: no
+// terminal's signal reaches them, so they would go on beside another attempt.
+func KillPrograms() {
+	programs.mu.Lock() // for ever
+	for cmd := range programs.all {
+		if cmd.Process != nil {
+			_ = signalGroup(cmd, syscall.SIGKILL)
+		}
+	}
+}
+
+// run runs a command. What it has started may go on until remove.
+func (r *running) run(cmd *exec.Cmd) error {
+	if err := r.start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func (r *running) start(cmd *exec.Cmd) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[cmd] = true
+	return cmd.Start()
+}
+
+func (r *running) remove(cmd *exec.Cmd) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, cmd)
 }
 
 // tail keeps the end of what is written.

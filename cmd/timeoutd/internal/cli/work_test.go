@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,57 @@ func TestAnInterruptedProgramHasTimeToEnd(t *testing.T) {
 	require.Equal(t, timeoutclient.Outcome{Returned: true}, run(ctx, program, timeoutclient.Leased{}))
 	require.FileExists(t, clean)
 }
+
+// Nobody has told it to end, and the next attempt begins.
+func TestAProgramThatFailsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begun, clean, late := filepath.Join(dir, "begun"), filepath.Join(dir, "clean"), filepath.Join(dir, "late")
+	program := `sh -c 'trap "touch ` + clean + `; exit 0" TERM; touch ` + begun + `; while :; do sleep 0.05; done' </dev/null >/dev/null 2>&1 &
+(sleep 3; touch ` + late + `) </dev/null >/dev/null 2>&1 &
+while [ ! -e ` + begun + ` ]; do sleep 0.05; done
+echo "no such order" >&2; exit 3`
+	require.Equal(t, timeoutclient.Outcome{Error: "no such order"}, run(t.Context(), program, timeoutclient.Leased{}))
+	require.FileExists(t, clean)
+	time.Sleep(4 * time.Second)
+	require.NoFileExists(t, late)
+}
+
+func TestAProgramThatIsNotBegunIsHandedBack(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, timeoutclient.Outcome{Returned: true}, run(ctx, "true", timeoutclient.Leased{}))
+}
+
+// JSON makes more bytes of a half of a character, and the server cuts the end of a text that is too long.
+func TestAnErrorBeginsWithAWholeCharacter(t *testing.T) {
+	outcome := run(t.Context(), `for i in $(seq 600); do printf 'ä' >&2; done; printf x >&2; exit 1`, timeoutclient.Leased{})
+	require.Equal(t, strings.Repeat("ä", (engine.MaxError-1)/2)+"x", outcome.Error)
+}
+
+func TestWorkSaysThatALeaseWasLost(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	require.Equal(t, "done", said(ctx, timeoutclient.Outcome{}))
+	cancel(timeoutclient.ErrLeaseLost)
+	require.Equal(t, "done, but its lease was lost", said(ctx, timeoutclient.Outcome{}))
+}
+
+// Its programs print there, too, so each of them would fail.
+func TestWorkEndsWhenNobodyReadsWhatItSays(t *testing.T) {
+	s := start(t, nil)
+	s.ok("topic", "jobs", "-pull", "-retain", "1h")
+	s.ok("set", "jobs", "1")
+	var errs strings.Builder
+	exit := Run(t.Context(), []string{"work", "jobs", "-exec", "true"}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, unread{}, &errs)
+	require.Equal(t, exitFailure, exit)
+	require.Equal(t, "timeoutd: "+syscall.EPIPE.Error()+"\n", errs.String())
+	require.Regexp(t, `jobs/1 +done`, s.ok("get", "jobs", "1"), "it is told of")
+}
+
+// unread is a pipe without a reader.
+type unread struct{}
+
+func (unread) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 // awayEngine has no topics to tell of.
 type awayEngine struct{ engine.Engine }
