@@ -11,8 +11,9 @@
 //
 // SIGINT, SIGTERM and SIGHUP end it gracefully. For -drain-delay it is only not ready. Then it begins
 // no more calls, hands back the tasks it has not begun, and gives running calls -grace to end.
-// A second signal ends it at once, and loses nothing either. Flags that make no sense end it
-// with exit code 2 and one line. A later failure ends it with exit code 1.
+// A second SIGINT or SIGTERM ends it at once with exit code 1, and the programs of work with it. This
+// loses nothing either. Flags that make no sense end it with exit code 2 and one line. A later failure
+// ends it with exit code 1.
 package main
 
 import (
@@ -32,21 +33,22 @@ import (
 
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ends, hangups := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		signal.Notify(signals, syscall.SIGHUP)
+		signal.Notify(hangups, syscall.SIGHUP)
 	}
 	go func() {
-		<-signals
-		cancel()
-		signal.Ignore(syscall.SIGHUP) // a terminal that is closed sends several
-		signal.Stop(signals)          // a second one ends the process at once
-		for len(signals) > 0 {
-			if <-signals != syscall.SIGHUP {
-				os.Exit(exitFailure) // the second one came before Stop
-			}
+		select {
+		case <-ends:
+		case <-hangups: // a terminal that is closed sends several, and the end of a session others beside it
+			cancel()
+			<-ends
 		}
+		cancel()
+		<-ends
+		cli.KillPrograms()
+		os.Exit(exitFailure)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -79,6 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		fmt.Fprintln(stderr, "timeoutd: this makes sense")
 		return 0
 	}
+	cli.SurviveBrokenPipes() // its log's reader may end before it
 	p := newProgram(o, stderr)
 	adoptRedis(p.log)
 	if err := p.run(ctx); err != nil {
