@@ -3,34 +3,53 @@ package looptest
 
 import (
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Await waits until the loops of all engines of the process run, before a Stop. A loop forgets a Stop that
+// Await waits until the loops of all engines started so far run, before a Stop. A loop forgets a Stop that
 // comes before its begin, and then Stop waits for ever.
 func Await(t testing.TB) {
 	t.Helper()
-	for begun := time.Now(); !allRun(); time.Sleep(20 * time.Millisecond) { // a look stops the process
+	started := unseen()
+	for begun := time.Now(); len(started) > 0; {
 		require.Less(t, time.Since(begun), time.Minute)
+		time.Sleep(20 * time.Millisecond) // a look stops the process
+		left := unseen()
+		started = slices.DeleteFunc(started, func(loop string) bool { return !slices.Contains(left, loop) })
 	}
 }
 
-// allRun reports whether all loops have reached a system call, or the program's code, at least.
-func allRun() bool {
+// seen are the loops seen running, by their goroutines. A busy one may look as if it had not begun later.
+var seen = struct {
+	sync.Mutex
+	loops map[string]bool
+}{loops: make(map[string]bool)}
+
+// unseen returns the loops that were never seen in a system call, or in the program's code.
+func unseen() (loops []string) {
+	seen.Lock()
+	defer seen.Unlock()
 	stacks := make([]byte, 1<<17)
 	n := runtime.Stack(stacks, true)
 	for ; n == len(stacks); n = runtime.Stack(stacks, true) {
 		stacks = make([]byte, 2*n)
 	}
 	for stack := range strings.SplitSeq(string(stacks[:n]), "\n\n") {
-		_, calls, _ := strings.Cut(stack, "\n")
-		if strings.Contains(calls, "created by github.com/lesismal/nbio.(*Engine).Start") && strings.HasPrefix(calls, "github.com/lesismal/nbio.") {
-			return false
+		head, calls, _ := strings.Cut(stack, "\n")
+		loop, _, _ := strings.Cut(head, " [") // goroutine 7 [syscall]:
+		switch {
+		case seen.loops[loop] || !strings.Contains(calls, "created by github.com/lesismal/nbio.(*Engine).Start"):
+		case strings.HasPrefix(calls, "github.com/lesismal/nbio."):
+			loops = append(loops, loop)
+		default:
+			seen.loops[loop] = true
 		}
 	}
-	return true
+	return loops
 }
