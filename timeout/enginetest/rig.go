@@ -13,7 +13,7 @@ import (
 
 const (
 	long    = time.Hour   // later than any test ends
-	patient = time.Minute // for certain events, however busy the machine is
+	patient = 3 * time.Minute // for certain events, however busy the machine is
 	short   = 200 * time.Millisecond
 	busy    = time.Second     // length of a test of concurrent calls
 	enough  = 3 * time.Second // length of a test of random calls
