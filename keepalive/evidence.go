@@ -37,8 +37,11 @@ func (g *Guard) ask() evidence {
 
 // look is what the rules want to know of the socket.
 func (g *Guard) look() *rules.Socket {
-	e, k, life := g.ask(), g.keeper, g.life()
+	k, life := g.keeper, g.life()
+	asked := k.now()
+	e := g.ask()
 	s := &rules.Socket{
+		Asked:    asked,
 		Heard:    rules.Unknown,
 		Received: k.ago(e.received),
 		Sent:     k.ago(e.sent),

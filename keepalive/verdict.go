@@ -31,6 +31,9 @@ func Extend(d time.Duration) Verdict { return Verdict(max(d, 0)) }
 // verdict mean Close.
 func (v *visit) ask(why rules.Reason) {
 	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn, Asked: v.keeper.now()}
+	if why == rules.ReadIdle || why == rules.WriteIdle {
+		v.seen.IdleAsked[why-rules.ReadIdle] = true
+	}
 	v.seen.Socket = nil // bytes may come meanwhile without a touch
 	v.keeper.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {

@@ -52,7 +52,6 @@ type visit struct {
 	*Guard
 	policy *policy
 	seen   rules.Evidence // what came of the outcomes so far
-	looked rules.Time     // when the socket was asked
 	done   bool
 }
 
@@ -118,7 +117,7 @@ func (v *visit) decide() rules.Outcome {
 	}
 	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
-		if now > v.looked.Add(p.Tick) { // bytes may have come since
+		if e.Socket != nil && now > e.Socket.Asked.Add(p.Tick) { // bytes may have come since
 			e.Socket = nil
 		}
 	}
@@ -165,7 +164,6 @@ func (v *visit) apply(out rules.Outcome) {
 	case rules.Heard:
 		v.timer.TouchAt(time.Duration(out.Until))
 	case rules.Look:
-		v.looked = v.keeper.now() // before it answers
 		v.seen.Socket = v.look()
 		return
 	case rules.Probe:

@@ -1,7 +1,10 @@
 package keepalive
 
 import (
+	"io"
 	"log/slog"
+	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +153,68 @@ func TestAnAnswerIsForTheSilenceInTheQuestion(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.Empty(t, k.Stats().Closed)
 		require.Equal(t, 2, asked)
+	})
+}
+
+// OnIdle writes, and takes longer than WriteIdle. Its answer is for the connection as it knows it.
+func TestAnAnswerOutlastsTheWriteOfTheUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		k := newKeeper(t, Config{Timeout: 5 * time.Second, Tick: 10 * ms, WriteIdle: time.Second, OnIdle: func(conn any, _ Reason) Verdict {
+			asked++
+			time.Sleep(ms)
+			_, _ = conn.(net.Conn).Write([]byte("x"))
+			time.Sleep(1500 * ms)
+			return Close
+		}})
+		c, peer := pipe(k)
+		defer peer.Close()
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		requireClosed(t, k, c, ReasonWriteIdle, time.Now(), time.Second+1501*ms)
+		require.Equal(t, 1, asked)
+	})
+}
+
+// OnIdle takes longer than ReadIdle each time, and bytes come meanwhile that are no life. The timeout has its say.
+func TestSlowQuestionsDoNotKeepADeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{
+			Timeout: 5 * time.Second, Tick: 10 * ms, Activity: ActivityManual, ReadIdle: time.Second,
+			OnIdle: func(any, Reason) Verdict { time.Sleep(1500 * ms); return Close },
+		})
+		c, peer := pipe(k)
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		defer peer.Close()
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+		writing.Go(func() {
+			for err := error(nil); err == nil; time.Sleep(1300 * ms) {
+				_, err = peer.Write([]byte("x"))
+			}
+		})
+		for begun := time.Now(); k.Len() > 0; time.Sleep(100 * ms) {
+			require.Less(t, time.Since(begun), time.Minute)
+		}
+	})
+}
+
+// Bytes are read while Send is running. It was slow, and the next look at ReadIdle comes at its end.
+func TestBytesDuringSendAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{
+			Timeout: 10 * time.Second, Tick: 10 * ms, Activity: ActivityManual, ReadIdle: time.Second,
+			Probe: Probing{After: 800 * ms, Timeout: 300 * ms, Count: 1, Send: func(any) error { time.Sleep(600 * ms); return nil }},
+		})
+		c, peer := pipe(k)
+		defer peer.Close()
+		go func() {
+			time.Sleep(900 * ms)
+			_, _ = peer.Write([]byte("x"))
+		}()
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		time.Sleep(520 * ms)
+		require.Zero(t, k.Stats().Closed[ReasonReadIdle])
 	})
 }
 

@@ -164,7 +164,7 @@ func TestAPingGoesOnAfterTheEndOfTheKeeper(t *testing.T) {
 	})
 }
 
-// However late they are, if the peer's timeout grants that.
+// The last 16 count, and those before for a minute, if the peer's timeout grants that.
 func TestPongsOfASlowPeerCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		keepalive.Config

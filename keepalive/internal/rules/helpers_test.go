@@ -45,11 +45,12 @@ func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State
 
 // mute is a socket without any sign of life.
 func mute(e *rules.Evidence) {
-	e.Socket = &rules.Socket{Heard: rules.Unknown, Received: rules.Unknown, Sent: rules.Unknown}
+	e.Socket = &rules.Socket{Asked: rules.Never, Heard: rules.Unknown, Received: rules.Unknown, Sent: rules.Unknown}
 }
 
 // asked is what the socket says.
 func asked(k rules.Socket) func(e *rules.Evidence) {
+	k.Asked = rules.Never
 	return func(e *rules.Evidence) { e.Socket = &k }
 }
 

@@ -29,8 +29,8 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	if out, wanted := d.look(); wanted {
-		return out, true
+	if d.e.Socket == nil || d.askedTooSoon() {
+		return Outcome{Do: Look}, true
 	}
 	for {
 		why, next := d.idle()
@@ -40,9 +40,15 @@ func (d *decision) idled() (Outcome, bool) {
 		}
 		verdict := Condemn
 		if d.p.Asks {
-			if !d.answered(why) {
+			asked := &d.e.IdleAsked[why-ReadIdle]
+			switch since, _ := d.idleFor(why); {
+			case d.e.Answer.For != why && !*asked:
 				q.At = d.now
 				return Outcome{Do: Ask, Why: why}, true
+			case d.e.Answer.For != why, why == ReadIdle && since > d.e.Answer.Asked && d.e.Answer.Verdict <= 0:
+				// It was a long visit. The other rules have their say, and then the user is asked again.
+				q.At = d.now.Add(d.p.Tick)
+				return Outcome{}, false
 			}
 			verdict = d.e.Answer.Verdict
 		}
@@ -63,11 +69,14 @@ func (d *decision) idled() (Outcome, bool) {
 	}
 }
 
-// answered reports whether the user has said what becomes of this silence by ReadIdle or WriteIdle,
-// and not of one before.
-func (d *decision) answered(why Reason) bool {
-	since, _ := d.idleFor(why)
-	return d.e.Answer.For == why && since <= d.e.Answer.Asked
+// askedTooSoon reports whether the socket was asked before the end of a limit that is over by now.
+func (d *decision) askedTooSoon() bool {
+	for _, why := range idleReasons {
+		if _, end := d.idleFor(why); d.socket.Asked < end && end <= d.now {
+			return true
+		}
+	}
+	return false
 }
 
 // probeIdle probes a connection because the user has said so. It is looked at again as if it
@@ -115,7 +124,7 @@ func (d *decision) idle() (why Reason, next Time) {
 // ever.
 func (d *decision) slowToRead() bool {
 	since, end := d.idleFor(ReadIdle)
-	if d.now < end || since < d.s.Idles.Spent[0] || d.answered(ReadIdle) {
+	if d.now < end || since < d.s.Idles.Spent[0] || d.e.Answer.For == ReadIdle && since <= d.e.Answer.Asked {
 		return false
 	}
 	k := d.socket

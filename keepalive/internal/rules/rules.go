@@ -63,12 +63,14 @@ type Evidence struct {
 	Probed Probed  // after Probe
 	Answer Answer  // after Ask
 	Turn   bool    // after Queue, or because its turn has come now
+
+	IdleAsked [2]bool // whether this visit has asked about ReadIdle, and about WriteIdle
 }
 
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun}
+	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, IdleAsked: e.IdleAsked}
 	if e.Answer.For == ReadIdle || e.Answer.For == WriteIdle {
 		left.Answer, left.Probed = e.Answer, e.Probed
 		if e.Probed == Sent {
@@ -94,6 +96,7 @@ func (l Life) Untold() bool { return l == Arrivals || l == ReadsWrite }
 
 // Socket is what the socket says of a connection.
 type Socket struct {
+	Asked    Time   // when it was asked: not later
 	Heard    Time   // the last sign of life, if it counts as one, or Unknown
 	Signs    uint64 // how many bytes were signs of life: it grows with each
 	Received Time   // when bytes last arrived, or Unknown

@@ -206,6 +206,7 @@ func (s *shell) run(w *world) (done []move) {
 			if s.life == rules.Arrivals && k.Heard != rules.Unknown {
 				k.Heard = min(k.Heard.Add(behind), s.now)
 			}
+			k.Asked = s.now
 			e.Socket = &k
 			continue
 		case rules.Probe:
@@ -215,6 +216,9 @@ func (s *shell) run(w *world) (done []move) {
 			}
 		case rules.Ask:
 			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict, Asked: s.now}
+			if out.Why == rules.ReadIdle || out.Why == rules.WriteIdle {
+				e.IdleAsked[out.Why-rules.ReadIdle] = true
+			}
 			e.Socket = nil
 			if s.mood.talks {
 				s.touch()
