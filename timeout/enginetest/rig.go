@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	long    = time.Hour   // later than any test ends
+	long    = time.Hour       // later than any test ends
 	patient = 3 * time.Minute // for certain events, however busy the machine is
 	short   = 200 * time.Millisecond
 	busy    = time.Second     // length of a test of concurrent calls

@@ -18,6 +18,9 @@ import (
 var ErrLeaseLost = errors.New("timeoutclient: lease lost")
 
 const (
+	// leastLease is the shortest lease that a server grants, unless the topic's Timeout allows no more.
+	leastLease = 100 * time.Millisecond
+
 	// workPause is the wait of Work after a failed call.
 	workPause = time.Second
 
@@ -162,8 +165,8 @@ func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience
 // task when the lease is over, whether the server answers or not. It asks for the lease of the pull, since
 // one.Lease is only what the answer had left of that. It returns the longest lease of all answers.
 func (c *Client) keep(ctx context.Context, one Leased, lease time.Duration, cancel context.CancelCauseFunc) (longest time.Duration) {
-	until, wait, longest := time.Now().Add(one.Lease), one.Lease/3, one.Lease
-	for {
+	until, length, longest := time.Now().Add(one.Lease), one.Lease, one.Lease
+	for wait := length / 3; ; wait = max(min(wait, time.Until(until)), 0) { // the process may have been stopped
 		rest(ctx, wait)
 		if ctx.Err() != nil {
 			return longest
@@ -173,21 +176,21 @@ func (c *Client) keep(ctx context.Context, one Leased, lease time.Duration, canc
 			cancel(ErrLeaseLost)
 			return longest
 		}
-		asking, done := context.WithTimeout(ctx, min(max(longest/3, workPause), until.Sub(asked)))
+		asking, done := context.WithTimeout(ctx, min(max(length/3, workPause), until.Sub(asked)))
 		left, err := c.Extend(asking, one.Token, lease)
 		done()
 		switch {
 		case err != nil:
-			wait = min(longest/3, workPause)
+			wait = min(length/3, workPause)
 		case left == 0:
 			cancel(ErrLeaseLost)
 			return longest
-		case left < min(longest, workPause): // the topic's Timeout is used up
-			until, wait = asked.Add(left), left
-		default: // less than before may be a new lease of the topic
-			until, wait, longest = asked.Add(left), left/3, max(left, longest)
+		default:
+			until, length, longest = asked.Add(left), left, max(left, longest)
+			if wait = length / 3; left < leastLease { // the topic's Timeout is used up
+				wait = left
+			}
 		}
-		wait = max(min(wait, time.Until(until)), 0) // the answer may have taken long, and the process may have been stopped
 	}
 }
 

@@ -74,10 +74,12 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 	return answer(w, wire.Pulled{Tasks: tasks}, nil)
 }
 
-// tooLate reports whether a lease is too short after a wait: half of it is over, or less is left than the engine
-// grants. The answer says what is left, but it needs some of that for its way to the worker, and another pull has
-// all of a lease.
-func tooLate(lease, waited wire.Duration) bool { return 2*waited > lease || lease-waited < leastLease }
+// tooLate reports whether a lease has become too short in a wait: half of it is over, or less is left than the
+// engine grants. The answer says what is left, but it needs some of that for its way to the worker, and another
+// pull has all of a lease. Without a wait another pull has no more: the topic's Timeout may be as short.
+func tooLate(lease, waited wire.Duration) bool {
+	return 2*waited > lease || waited > 0 && lease-waited < leastLease
+}
 
 // await pulls, with one of the places to wait.
 func (h *Handler) await(r *http.Request, pull timeout.Pull) ([]timeout.Leased, error) {

@@ -352,6 +352,7 @@ func TestALeaseThatIsNearlyOverIsTooLate(t *testing.T) {
 		{time.Minute, 30 * time.Second, false},
 		{time.Minute, 31 * time.Second, true},
 		{100 * time.Millisecond, 0, false},
+		{50 * time.Millisecond, 0, false}, // the topic's Timeout
 		{150 * time.Millisecond, 50 * time.Millisecond, false},
 		{150 * time.Millisecond, 60 * time.Millisecond, true},
 	} {

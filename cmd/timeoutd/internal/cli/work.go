@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
@@ -93,6 +94,7 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	err := programs.run(cmd)
 	done := err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() // after SIGTERM, too
 	lost := errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost)
+	interrupted := ctx.Err() != nil && !lost
 	if cmd.ProcessState != nil && (lost || !done) { // what sh has started must not go on beside another attempt
 		if told.IsZero() {
 			_ = cmd.Cancel()
@@ -102,10 +104,10 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	switch {
 	case done:
 		return timeoutclient.Outcome{}
-	case ctx.Err() != nil && !lost:
+	case interrupted:
 		return timeoutclient.Outcome{Returned: true}
 	}
-	text := strings.TrimSpace(strings.ToValidUTF8(string(complaint.text), "")) // it may begin within a character
+	text := strings.TrimSpace(complaint.String())
 	if text == "" {
 		text = err.Error()
 	}
@@ -114,10 +116,13 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 
 // endGroup waits for the end of a group that was told to end, and kills it then.
 func endGroup(cmd *exec.Cmd, by time.Time) {
-	for time.Now().Before(by) && aliveGroup(cmd) {
+	for aliveGroup(cmd) {
+		if !time.Now().Before(by) {
+			_ = signalGroup(cmd, syscall.SIGKILL)
+			return
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	_ = signalGroup(cmd, syscall.SIGKILL)
 }
 
 // running are programs that run.
@@ -162,6 +167,15 @@ func (r *running) remove(cmd *exec.Cmd) {
 
 // tail keeps the end of what is written.
 type tail struct{ text []byte }
+
+// String returns the text. It does not begin within a character.
+func (t *tail) String() string {
+	from := 0
+	for len(t.text) == engine.MaxError && from < utf8.UTFMax && !utf8.RuneStart(t.text[from]) {
+		from++
+	}
+	return string(t.text[from:])
+}
 
 func (t *tail) Write(text []byte) (int, error) {
 	t.text = append(t.text, text...)

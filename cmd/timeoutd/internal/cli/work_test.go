@@ -146,6 +146,25 @@ echo "no such order" >&2; exit 3`
 	require.NoFileExists(t, late)
 }
 
+// It has failed, and what it has left is still being ended.
+func TestAFailureBeforeTheEndOfWorkIsOne(t *testing.T) {
+	t.Parallel()
+	failed := filepath.Join(t.TempDir(), "failed")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for {
+			if _, err := os.Stat(failed); err == nil {
+				time.Sleep(time.Second) // sh has ended
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	program := `(trap "" TERM; sleep 3) </dev/null >/dev/null 2>&1 & echo "no such order" >&2; touch ` + failed + `; exit 3`
+	require.Equal(t, timeoutclient.Outcome{Error: "no such order"}, run(ctx, program, timeoutclient.Leased{}))
+}
+
 func TestAProgramThatIsNotBegunIsHandedBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
