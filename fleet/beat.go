@@ -152,10 +152,9 @@ func (n *Node) recheck(slots []bool) {
 	n.renewer.push(n.in(slots))
 }
 
-// isForsaken reports whether the node has had no other lease in a slot since forsaken last returned its
-// sessions.
-func (n *Node) isForsaken(slot uint16) bool {
-	return n.beats.places[slot].good.Load() == n.beats.gone[slot]
+// isForsaken reports whether the node's lease in a slot is over, or will be within ahead.
+func (n *Node) isForsaken(slot uint16, ahead time.Duration) bool {
+	return time.Duration(n.beats.places[slot].good.Load()) <= n.elapsed()-n.cfg.NodeLease+ahead
 }
 
 // forsaken returns the sessions in slots without a lease of the node: it is over, or will be within

@@ -264,7 +264,7 @@ func (n *Node) watchLoop(ctx context.Context) {
 		// With the node's next lease they would be online for as long as their own. A client back
 		// by then finds its session.
 		for _, s := range n.forsaken(2 * period) {
-			if n.isForsaken(s.slot) {
+			if n.isForsaken(s.slot, 2*period) {
 				n.takeAway(s, ReasonLost, leaveDetach)
 			}
 		}
