@@ -133,9 +133,10 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 //
 // It reports true if the timeout does not end the connection before the new deadline. All else may:
 // ReadIdle, WriteIdle, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
-// Close, and a shorter timeout. False means closed, about to be closed, or not guarded. Touch takes some nanoseconds, and a lock only if the connection is just
-// being decided about. It may be called by several goroutines at the same time, also for
-// connections closed long ago.
+// Close, and a shorter timeout. False means closed, about to be closed, or not guarded.
+//
+// Touch takes some nanoseconds, and a lock only if the connection is just being decided about. It
+// may be called by several goroutines at the same time, also for connections closed long ago.
 func Touch(conn any) bool {
 	switch c := conn.(type) {
 	case *tcpConn:

@@ -40,9 +40,8 @@ func (d *decision) idled() (Outcome, bool) {
 		}
 		verdict := Condemn
 		if d.p.Asks {
-			asked := &d.e.IdleAsked[why-ReadIdle]
 			switch since, _ := d.idleFor(why); {
-			case d.e.Answer.For != why && !*asked:
+			case d.e.Answer.For != why && !d.e.IdleAsked[why-ReadIdle]:
 				q.At = d.now
 				return Outcome{Do: Ask, Why: why}, true
 			case d.e.Answer.For != why, why == ReadIdle && since > d.e.Answer.Asked && d.e.Answer.Verdict <= 0:
