@@ -54,6 +54,11 @@ func asked(k rules.Socket) func(e *rules.Evidence) {
 	return func(e *rules.Evidence) { e.Socket = &k }
 }
 
+// askedAt is when the socket was asked.
+func askedAt(at rules.Time) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) { e.Socket.Asked = at }
+}
+
 // backlog is a socket with a backlog: the peer last took some of it at an instant.
 func backlog(took rules.Time) func(e *rules.Evidence) {
 	return func(e *rules.Evidence) {

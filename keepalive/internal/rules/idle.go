@@ -45,7 +45,8 @@ func (d *decision) idled() (Outcome, bool) {
 				q.At = d.now
 				return Outcome{Do: Ask, Why: why}, true
 			case d.e.Answer.For != why, why == ReadIdle && since > d.e.Answer.Asked && d.e.Answer.Verdict <= 0:
-				// It was a long visit. The other rules have their say, and then the user is asked again.
+				// Another question, or new bytes, came after this one. The other rules have their say, and then the
+				// user is asked again.
 				q.At = d.now.Add(d.p.Tick)
 				return Outcome{}, false
 			}
@@ -68,8 +69,12 @@ func (d *decision) idled() (Outcome, bool) {
 	}
 }
 
-// askedTooSoon reports whether the socket was asked before the end of a limit that is over by now.
+// askedTooSoon reports whether the socket was asked before the end of a limit that is over by now, and more than a
+// tick ago: the ages that it tells are as coarse as the kernel's own ticks, and may stand still from look to look.
 func (d *decision) askedTooSoon() bool {
+	if d.now <= d.socket.Asked.Add(d.p.Tick) {
+		return false
+	}
 	for _, why := range idleReasons {
 		if _, end := d.idleFor(why); d.socket.Asked < end && end <= d.now {
 			return true
@@ -111,7 +116,7 @@ func (d *decision) idle() (why Reason, next Time) {
 			continue
 		}
 		next = min(next, again)
-		if why == 0 && since >= d.s.Idles.Spent[i] {
+		if since >= d.s.Idles.Spent[i] && (why == 0 || reason == d.e.Answer.For) { // first what the user has decided
 			why = reason
 		}
 	}

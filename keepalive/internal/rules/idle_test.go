@@ -40,6 +40,13 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(7), with: moved(at(1)+1, 0), want: ends(rules.WriteIdle)},
 		}, 0},
 		{"to the instant", both, 0, []row{{now: at(6), with: moved(1, at(6)), want: quiet}}, at(6) + 1},
+		{"both are over, and the user has been asked about one", asks, 0, []row{
+			{now: at(50), with: and(moved(0, 0), answer(rules.WriteIdle, rules.Condemn)), want: ends(rules.WriteIdle)},
+		}, 0},
+		{"the socket was asked before the end of the limit", both, 0, []row{{now: at(6), with: and(moved(0, at(1)), askedAt(at(4))), want: look}}, at(6)},
+		{"just before it, as the kernel's ages stand still for a while", both, 0, []row{
+			{now: at(6) + 1, with: and(moved(0, at(1)), askedAt(at(6)-1)), want: ends(rules.ReadIdle)},
+		}, 0},
 		{"the socket can't tell", both, 0, []row{{now: at(50), with: mute, want: quiet}}, rules.Never},
 		{"held", both, 1, []row{{now: at(50), with: moved(0, 0), want: wait(at(1000))}}, at(56)},
 		{"one of two", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick}, 0, []row{{now: at(7), with: moved(0, 0), want: ends(rules.WriteIdle)}}, 0},

@@ -96,7 +96,7 @@ func (l Life) Untold() bool { return l == Arrivals || l == ReadsWrite }
 
 // Socket is what the socket says of a connection.
 type Socket struct {
-	Asked    Time   // when it was asked: not later
+	Asked    Time   // just before it was asked
 	Heard    Time   // the last sign of life, if it counts as one, or Unknown
 	Signs    uint64 // how many bytes were signs of life: it grows with each
 	Received Time   // when bytes last arrived, or Unknown
