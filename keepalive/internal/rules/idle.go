@@ -69,18 +69,17 @@ func (d *decision) idled() (Outcome, bool) {
 	}
 }
 
-// askedTooSoon reports whether the socket was asked before the end of a limit that is over by now, and more than a
-// tick ago: the ages that it tells are as coarse as the kernel's own ticks, and may stand still from look to look.
+// askedTooSoon reports whether the socket was asked before the end of ReadIdle or WriteIdle, and it is over by now.
 func (d *decision) askedTooSoon() bool {
-	if d.now <= d.socket.Asked.Add(d.p.Tick) {
-		return false
-	}
-	for _, why := range idleReasons {
-		if _, end := d.idleFor(why); d.socket.Asked < end && end <= d.now {
-			return true
-		}
-	}
-	return false
+	_, read := d.idleFor(ReadIdle)
+	_, written := d.idleFor(WriteIdle)
+	return d.askedBefore(read) || d.askedBefore(written)
+}
+
+// askedBefore reports whether an instant has passed since the socket was asked. A millisecond is forgiven: the
+// ages that the socket tells stand still for a tick of the kernel, and the end moves on with the clock meanwhile.
+func (d *decision) askedBefore(end Time) bool {
+	return d.socket.Asked.Add(time.Millisecond) < end && end <= d.now
 }
 
 // probeIdle probes a connection because the user has said so. It is looked at again as if it

@@ -57,6 +57,9 @@ func (d *decision) silence() Outcome {
 	if out, wanted := d.look(); wanted {
 		return out
 	}
+	if d.askedBefore(d.silentUntil(due)) {
+		return Outcome{Do: Look}
+	}
 	if out, heard := d.heard(due); heard {
 		return out
 	}
@@ -69,6 +72,15 @@ func (d *decision) silence() Outcome {
 		return d.turn()
 	}
 	return d.silent(why)
+}
+
+// silentUntil returns when the silence is over by the socket's word, too. Since it was asked, this program may have
+// stood still, and bytes may have come without a touch.
+func (d *decision) silentUntil(due Time) Time {
+	if patience, _ := d.patience(); d.s.Silence.Stage == Listening && d.e.Life != Touches && d.socket.Heard != Unknown {
+		return max(due, d.socket.Heard.Add(patience))
+	}
+	return due
 }
 
 // deadline returns the end of the present stage, and why the connection is closed if nothing
