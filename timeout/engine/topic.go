@@ -116,9 +116,10 @@ const (
 	DefaultRetainDead  = 30 * 24 * time.Hour
 	DefaultMaxDead     = 100_000
 	DefaultRetainLog   = 7 * 24 * time.Hour
-
-	minLease = 100 * time.Millisecond
 )
+
+// MinLease is the shortest lease to ask for. Topic.Timeout may leave less of one.
+const MinLease = 100 * time.Millisecond
 
 // The limits of a Topic. What engines, workers and waits reckon with stays far from the ends
 // of an int32 and of a time.Duration.
@@ -187,8 +188,8 @@ func (t Topic) Check() error {
 	if t.Slots < 0 || t.Slots > MaxSlots || t.Slots&(t.Slots-1) != 0 {
 		return fmt.Errorf("%w: Slots %d of topic %s, must be a power of two of at most %d", ErrArgument, t.Slots, t.Name, MaxSlots)
 	}
-	if t.Lease != 0 && t.Lease < minLease {
-		return fmt.Errorf("%w: Lease %v of topic %s, must be at least %v", ErrArgument, t.Lease, t.Name, minLease)
+	if t.Lease != 0 && t.Lease < MinLease {
+		return fmt.Errorf("%w: Lease %v of topic %s, must be at least %v", ErrArgument, t.Lease, t.Name, MinLease)
 	}
 	if t.Retries > MaxRetries {
 		return fmt.Errorf("%w: Retries %d of topic %s, must be at most %d", ErrArgument, t.Retries, t.Name, MaxRetries)

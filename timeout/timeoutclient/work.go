@@ -18,9 +18,6 @@ import (
 var ErrLeaseLost = errors.New("timeoutclient: lease lost")
 
 const (
-	// leastLease is the shortest lease that a server grants, unless the topic's Timeout allows no more.
-	leastLease = 100 * time.Millisecond
-
 	// workPause is the wait of Work after a failed call.
 	workPause = time.Second
 
@@ -187,7 +184,7 @@ func (c *Client) keep(ctx context.Context, one Leased, lease time.Duration, canc
 			return longest
 		default:
 			until, length, longest = asked.Add(left), left, max(left, longest)
-			if wait = length / 3; left < leastLease { // the topic's Timeout is used up
+			if wait = length / 3; left < engine.MinLease { // the topic's Timeout is used up
 				wait = left
 			}
 		}

@@ -29,8 +29,10 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	if d.e.Socket == nil || d.askedTooSoon() {
-		return Outcome{Do: Look}, true
+	_, read := d.idleFor(ReadIdle)
+	_, written := d.idleFor(WriteIdle)
+	if out, wanted := d.look(read, written); wanted {
+		return out, true
 	}
 	for {
 		why, next := d.idle()
@@ -67,19 +69,6 @@ func (d *decision) idled() (Outcome, bool) {
 			return out, true
 		}
 	}
-}
-
-// askedTooSoon reports whether the socket was asked before the end of ReadIdle or WriteIdle, and it is over by now.
-func (d *decision) askedTooSoon() bool {
-	_, read := d.idleFor(ReadIdle)
-	_, written := d.idleFor(WriteIdle)
-	return d.askedBefore(read) || d.askedBefore(written)
-}
-
-// askedBefore reports whether an instant has passed since the socket was asked. A millisecond is forgiven: the
-// ages that the socket tells stand still for a tick of the kernel, and the end moves on with the clock meanwhile.
-func (d *decision) askedBefore(end Time) bool {
-	return d.socket.Asked.Add(time.Millisecond) < end && end <= d.now
 }
 
 // probeIdle probes a connection because the user has said so. It is looked at again as if it

@@ -181,9 +181,15 @@ func (d *decision) overdue() (out Outcome, decided bool) {
 	return Outcome{}, false
 }
 
-// look asks for the socket, unless it was asked before.
-func (d *decision) look() (out Outcome, wanted bool) {
-	return Outcome{Do: Look}, d.e.Socket == nil
+// look asks for the socket, unless it was asked before, and since the end of each of some limits that are over
+// by now. A millisecond is forgiven: the ages that the socket tells stand still for a tick of the kernel, and the end
+// moves on with the clock meanwhile.
+func (d *decision) look(ends ...Time) (out Outcome, wanted bool) {
+	wanted = d.e.Socket == nil
+	for _, end := range ends {
+		wanted = wanted || d.socket.Asked.Add(time.Millisecond) < end && end <= d.now
+	}
+	return Outcome{Do: Look}, wanted
 }
 
 // Limit returns the first instant at which something is to be decided even if the

@@ -54,11 +54,8 @@ func (d *decision) silence() Outcome {
 	case d.s.Holds > 0:
 		return d.held()
 	}
-	if out, wanted := d.look(); wanted {
+	if out, wanted := d.look(d.silentUntil(due)); wanted {
 		return out
-	}
-	if d.askedBefore(d.silentUntil(due)) {
-		return Outcome{Do: Look}
 	}
 	if out, heard := d.heard(due); heard {
 		return out

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
@@ -21,9 +22,6 @@ const (
 
 	// maxHandBack is how long the engine may take to have tasks back.
 	maxHandBack = 10 * time.Second
-
-	// leastLease is the shortest lease that an engine grants.
-	leastLease = wire.Duration(100 * time.Millisecond)
 
 	// maxPulled bounds the payloads in answers to pulls, in bytes, until they are sent. An answer
 	// has no more than a twelfth of it.
@@ -78,7 +76,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 // engine grants. The answer says what is left, but it needs some of that for its way to the worker, and another
 // pull has all of a lease. Without a wait another pull has no more: the topic's Timeout may be as short.
 func tooLate(lease, waited wire.Duration) bool {
-	return 2*waited > lease || waited > 0 && lease-waited < leastLease
+	return 2*waited > lease || waited > 0 && lease-waited < wire.Duration(engine.MinLease)
 }
 
 // await pulls, with one of the places to wait.

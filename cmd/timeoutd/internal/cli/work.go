@@ -94,8 +94,9 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	err := programs.run(cmd)
 	done := err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() // after SIGTERM, too
 	lost := errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost)
-	interrupted := ctx.Err() != nil && !lost && (cmd.ProcessState == nil || !told.IsZero()) // or it had failed before
-	if cmd.ProcessState != nil && (lost || !done) {                                         // what sh has started must not go on beside another attempt
+	alone := cmd.ProcessState != nil && told.IsZero() // it has ended by itself
+	interrupted := ctx.Err() != nil && !lost && !alone
+	if cmd.ProcessState != nil && (lost || !done) { // what sh has started must not go on beside another attempt
 		if told.IsZero() {
 			_ = cmd.Cancel()
 		}
