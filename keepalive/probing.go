@@ -92,7 +92,7 @@ func (v *visit) probe() {
 	v.mu.Lock()
 	u.probed = max(1, k.now())
 	v.mu.Unlock()
-	k.call("Probe.Send", func() {
+	v.call("Probe.Send", func() {
 		if err := send(); err != nil {
 			k.log.Debug("keepalive: a probe could not be sent", "error", err)
 			v.seen.Probed = rules.Failed

@@ -34,8 +34,7 @@ func (v *visit) ask(why rules.Reason) {
 	if why == rules.ReadIdle || why == rules.WriteIdle {
 		v.seen.IdleAsked[why-rules.ReadIdle] = true
 	}
-	v.seen.Socket = nil // bytes may come meanwhile without a touch
-	v.keeper.call("OnIdle", func() {
+	v.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {
 			v.seen.Answer.Verdict = verdict
 		}

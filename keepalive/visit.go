@@ -117,9 +117,6 @@ func (v *visit) decide() rules.Outcome {
 	}
 	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
-		if e.Socket != nil && now > e.Socket.Asked.Add(p.Tick) { // bytes may have come since
-			e.Socket = nil
-		}
 	}
 	if e.Begun == 0 { // later this visit may have changed the deadline
 		e.Begun = now
@@ -173,7 +170,7 @@ func (v *visit) apply(out rules.Outcome) {
 		v.ask(out.Why)
 		return
 	case rules.Tell:
-		v.keeper.call("Age.OnMax", func() { v.policy.Age.OnMax(v.conn) })
+		v.call("Age.OnMax", func() { v.policy.Age.OnMax(v.conn) })
 		return
 	case rules.Queue:
 		v.seen.Turn = v.keeper.pace.take(v.Guard, v.policy)
@@ -186,6 +183,12 @@ func (v *visit) apply(out rules.Outcome) {
 	if v.seen.Turn {
 		v.keeper.pace.giveBack(v.policy.Closing.MaxPerSecond)
 	}
+}
+
+// call calls the user. The socket is asked anew then: bytes may have come meanwhile without a touch.
+func (v *visit) call(name string, f func()) {
+	v.seen.Socket = nil
+	v.keeper.call(name, f)
 }
 
 // end gives the connection up and has the adapter close it. It reports false if the connection was

@@ -22,7 +22,7 @@ func TestAFleet(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "report")
 		exit, stdout, stderr := loadWell(t, append(strings.Fields(args), "-server", binary, "-nodes", "3", "-conns", "300", "-interval", "500ms",
-			"-timeout", "2s", "-lease", "3s", "-redis-timeout", "400ms", "-json", file+".json", "-html", file+".html")...)
+			"-lease", "3s", "-redis-timeout", "400ms", "-json", file+".json", "-html", file+".html")...)
 		require.Zero(t, exit, "%s%s", stdout, stderr)
 		r := readReport(t, file+".json")
 		require.Equal(t, 300, r.Fleet.Sessions)
@@ -37,7 +37,7 @@ func TestAFleet(t *testing.T) {
 		return &r
 	}
 	t.Run("of which a node is killed", func(t *testing.T) {
-		r := run(t, "-steady 3s -silent 0.1")
+		r := run(t, "-timeout 2s -steady 3s -silent 0.1")
 		require.Greater(t, r.Fleet.RenewalsPerSecond, 150.0, "270 sessions at least have one per second")
 		k := r.Fleet.Kill
 		require.Equal(t, []string{"node-1"}, k.Nodes)
@@ -50,7 +50,7 @@ func TestAFleet(t *testing.T) {
 		require.Equal(t, k.Told+r.Fleet.Offlines.Crossed, r.Fleet.Offlines.Reasons["expired"])
 	})
 	t.Run("whose nodes are restarted", func(t *testing.T) {
-		r := run(t, "-steady 1s -rolling")
+		r := run(t, "-timeout 10s -steady 1s -rolling") // nobody is silent, and this program may be slow
 		require.Equal(t, 3, r.Fleet.Rolling.Restarts)
 		require.GreaterOrEqual(t, r.Fleet.Rolling.Resumed, 300)
 		require.Zero(t, r.Fleet.Offlines.Told)

@@ -33,10 +33,10 @@ func (d *decision) doomed() (Outcome, bool) {
 		return Outcome{}, false
 	}
 	if !q.Now && (q.Why == ReadIdle || q.Why == WriteIdle) {
-		if out, wanted := d.look(); wanted {
+		if out, wanted := d.look(0); wanted {
 			return out, true
 		}
-		if _, end := d.idleFor(q.Why); d.now < end || d.s.Holds > 0 { // rescued
+		if _, end := d.idleFor(q.Why); d.socket.Asked < end || d.s.Holds > 0 { // rescued
 			d.s.Doom = Doom{}
 			d.s.Idles.At = d.now
 			return Outcome{}, false

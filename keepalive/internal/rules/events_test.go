@@ -26,7 +26,7 @@ var features = []feature{
 	{"beats", func(p *rules.Policy) { p.MinBeat, p.Strikes = 10*tick, 1 }, nil},
 	{"bytes", func(p *rules.Policy) { p.MinBytes, p.Strikes = 1, 1 }, []event{read}},
 	{"hold", func(*rules.Policy) {}, []event{hold, release}},
-	{"evict", func(p *rules.Policy) { p.EvictIdle = 3 * tick }, []event{evict}},
+	{"evict", func(p *rules.Policy) { p.EvictIdle = 5 * tick }, []event{evict}},
 	{"pressure", func(p *rules.Policy) { p.Pressed = 4 * tick }, []event{press}},
 	{"pace", func(p *rules.Policy) { p.Paced = true }, []event{turn}},
 	{"asks", func(p *rules.Policy) { p.Asks = true }, []event{extend, pardon, probeIt, condemn, talk, talkProbe}},
@@ -200,7 +200,7 @@ var (
 	// next lets time pass until something is done, or for a minute.
 	next = event{"time passes", func(w *world, s *shell, m *model) bool {
 		before := w.acts
-		for end := s.now.Add(60 * tick); w.acts == before && s.now < end && s.closed == 0; {
+		for end := s.now.Add(60 * tick); w.acts == before && w.wrong == "" && s.now < end && s.closed == 0; {
 			w.pass(s, m, min(end, s.timer.visit))
 		}
 		return true

@@ -12,13 +12,13 @@ func (d *decision) evicted() (Outcome, bool) {
 		d.s.Evicted = false
 		return d.hear(d.now), true
 	}
-	if out, wanted := d.look(); wanted {
+	if out, wanted := d.look(d.e.Touched.Add(d.p.EvictIdle)); wanted {
 		return out, true
 	}
 	d.s.Evicted = false
 	k := d.socket
 	switch {
-	case d.e.Life != Touches && k.Heard != Unknown && k.Heard.Add(d.p.EvictIdle) > d.now:
+	case d.e.Life != Touches && k.Heard != Unknown && k.Heard.Add(d.p.EvictIdle) > k.Asked:
 		return d.hear(k.Heard), true
 	case k.Unread > 0: // it is read first
 		return Outcome{}, false

@@ -22,7 +22,8 @@ type world struct {
 	policies [2]rules.Policy // the second comes with an update
 	events   []event
 
-	wrong  string // the first disagreement
+	slow   *slowVisit // if visits take time, what happens meanwhile
+	wrong  string     // the first disagreement
 	acts   int
 	visits int
 }
@@ -70,9 +71,9 @@ func possible(life rules.Life, features ...feature) bool {
 
 // pass lets time pass until an instant.
 func (w *world) pass(s *shell, m *model, until rules.Time) bool {
-	for s.closed == 0 && s.timer.visit <= until {
+	for s.closed == 0 && w.wrong == "" && s.timer.visit <= until {
 		w.dueUntil(s, m, s.timer.visit)
-		s.now = s.timer.visit
+		s.now = max(s.now, s.timer.visit)
 		m.now = s.now
 		if s.hand() {
 			w.visit(s, m)
@@ -80,14 +81,15 @@ func (w *world) pass(s *shell, m *model, until rules.Time) bool {
 	}
 	if s.closed == 0 {
 		w.dueUntil(s, m, until)
-		s.now, m.now = until, until
+		s.now = max(s.now, until) // a slow visit may have taken longer
+		m.now = s.now
 	}
 	return true
 }
 
 // dueUntil checks for missed duties before an instant: the shell looks at that instant.
 func (w *world) dueUntil(s *shell, m *model, until rules.Time) {
-	if w.wrong != "" {
+	if w.wrong != "" || w.slow != nil {
 		return
 	}
 	for t := s.now.Add(tick); t < until; t = t.Add(tick) {
@@ -116,6 +118,10 @@ func (w *world) latest(s *shell, m *model, t rules.Time) rules.Time {
 // visit has the rules and the model decide, and compares.
 func (w *world) visit(s *shell, m *model) {
 	if s.closed != 0 {
+		return
+	}
+	if w.slow != nil {
+		w.slow.visit(w, s)
 		return
 	}
 	want := m.visit(w, s.policy, s.mood, s.dueAt())

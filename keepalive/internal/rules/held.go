@@ -3,8 +3,8 @@ package rules
 // held decides about a connection while this program is busy with it. Its silence does not
 // count, unless the peer takes nothing of what this program has written: then the silence ends
 // a timeout after that was first seen.
-func (d *decision) held() Outcome {
-	if out, wanted := d.look(); wanted {
+func (d *decision) held(due Time) Outcome {
+	if out, wanted := d.look(due); wanted {
 		return out
 	}
 	k, q := d.socket, d.s.Silence

@@ -29,9 +29,7 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	_, read := d.idleFor(ReadIdle)
-	_, written := d.idleFor(WriteIdle)
-	if out, wanted := d.look(read, written); wanted {
+	if out, wanted := d.look(q.At); wanted {
 		return out, true
 	}
 	for {
@@ -76,13 +74,13 @@ func (d *decision) idled() (Outcome, bool) {
 func (d *decision) probeIdle() (Outcome, bool) {
 	if d.e.Probed == NotProbed {
 		d.s.Idles.At = d.now
+		d.note() // before the probe: the answer is news
 		return Outcome{Do: Probe}, true
 	}
 	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
 	if !d.e.Due || d.e.Probed == Answered {
 		return Outcome{}, false
 	}
-	d.note()
 	return d.probe(lastProbe), true
 }
 
@@ -99,7 +97,7 @@ func (d *decision) idle() (why Reason, next Time) {
 	next = Never
 	for i, reason := range idleReasons {
 		since, end := d.idleFor(reason)
-		if d.now < end {
+		if d.socket.Asked < end {
 			next = min(next, end)
 			continue
 		}
@@ -116,7 +114,7 @@ func (d *decision) idle() (why Reason, next Time) {
 // ever.
 func (d *decision) slowToRead() bool {
 	since, end := d.idleFor(ReadIdle)
-	if d.now < end || since < d.s.Idles.Spent[0] || d.e.Answer.For == ReadIdle && since <= d.e.Answer.Asked {
+	if d.socket.Asked < end || since < d.s.Idles.Spent[0] || d.e.Answer.For == ReadIdle && since <= d.e.Answer.Asked {
 		return false
 	}
 	k := d.socket
@@ -127,7 +125,7 @@ func (d *decision) slowToRead() bool {
 	for range 1 + maxRounds {
 		end = end.Add(d.p.ReadIdle)
 	}
-	return d.now < end
+	return k.Asked < end
 }
 
 // idleFor returns since when nothing was read, or written, and the end of the limit.

@@ -44,9 +44,8 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(50), with: and(moved(0, 0), answer(rules.WriteIdle, rules.Condemn)), want: ends(rules.WriteIdle)},
 		}, 0},
 		{"the socket was asked before the end of the limit", both, 0, []row{{now: at(6), with: and(moved(0, at(1)), askedAt(at(4))), want: look}}, at(6)},
-		{"just before it, as the kernel's ages stand still for a while", both, 0, []row{
-			{now: at(6) + 1, with: and(moved(0, at(1)), askedAt(at(6)-1)), want: ends(rules.ReadIdle)},
-		}, 0},
+		{"just before it", both, 0, []row{{now: at(6), with: and(moved(0, at(1)), askedAt(at(6)-1)), want: look}}, at(6)},
+		{"just then", both, 0, []row{{now: at(7), with: and(moved(0, at(1)), askedAt(at(6))), want: ends(rules.ReadIdle)}}, 0},
 		{"the socket can't tell", both, 0, []row{{now: at(50), with: mute, want: quiet}}, rules.Never},
 		{"held", both, 1, []row{{now: at(50), with: moved(0, 0), want: wait(at(1000))}}, at(56)},
 		{"one of two", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick}, 0, []row{{now: at(7), with: moved(0, 0), want: ends(rules.WriteIdle)}}, 0},
@@ -99,9 +98,14 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(6), with: and(moved(0, 0), answer(rules.ReadIdle, rules.ProbeIt)), want: ends(rules.ReadIdle)},
 		}, 0},
 		{"probe", probes, 0, []row{
-			{now: at(6), with: and(moved(0, 0), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
 			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},
 			{now: at(10), with: asked(rules.Socket{Signs: 9}), want: closes(rules.NoAnswer)}, // what came before is no answer
+		}, at(12)},
+		{"probe, and the socket has an answer at once", probes, 0, []row{
+			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 10}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},
+			{now: at(10), with: asked(rules.Socket{Heard: at(6), Signs: 10}), want: heard(at(6))},
 		}, at(12)},
 		{"probe, and it is answered at once", probes, 0, []row{
 			{now: at(6), with: and(moved(0, 0), touchedAt(at(6)), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(506))},

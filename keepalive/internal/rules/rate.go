@@ -43,7 +43,7 @@ func (d *decision) rated() (Outcome, bool) {
 	if d.now < d.p.rateDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	if out, wanted := d.look(); wanted {
+	if out, wanted := d.look(q.Next); wanted {
 		return out, true
 	}
 	if q.Began == Unknown { // nobody knows how many bytes had arrived when the policy came
@@ -58,7 +58,7 @@ func (d *decision) rated() (Outcome, bool) {
 	}
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(lasted/d.p.MinBeat)+1
-	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
+	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*k.Asked.Sub(q.Began).Seconds()
 	strike(&q.TooMany, tooMany)
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)

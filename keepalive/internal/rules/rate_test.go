@@ -76,6 +76,9 @@ func TestRates(t *testing.T) {
 		}},
 		{"fast enough", slow, []row{{now: at(10), with: bytes(100, 0), want: quiet}, {now: at(20), with: bytes(200, 0), want: quiet}}},
 		{"too slow", slow, []row{{now: at(10), with: bytes(99, 0), want: quiet}, {now: at(20), with: bytes(198, 0), want: ends(rules.TooSlow)}}},
+		{"asked long before the decision", once, []row{
+			{now: at(12), with: and(bytes(100, 0), askedAt(at(10))), want: wait(at(1000))},
+		}},
 		{"slow ones, too", slowDry, []row{
 			{now: at(10), with: bytes(1, 0), want: quiet},
 			{now: at(20), with: bytes(2, 0), want: counted(quiet, rules.TooSlow)},

@@ -96,7 +96,7 @@ func (l Life) Untold() bool { return l == Arrivals || l == ReadsWrite }
 
 // Socket is what the socket says of a connection.
 type Socket struct {
-	Asked    Time   // just before it was asked
+	Asked    Time   // just before it was asked; the rest holds for then, or a little later
 	Heard    Time   // the last sign of life, if it counts as one, or Unknown
 	Signs    uint64 // how many bytes were signs of life: it grows with each
 	Received Time   // when bytes last arrived, or Unknown
@@ -149,6 +149,7 @@ func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
 	}
 	if e.Socket != nil {
 		d.socket = *e.Socket
+		d.socket.Asked = min(d.socket.Asked, now) // the clock may go back after a stop
 	}
 	out, decided := d.overdue()
 	if !decided {
@@ -181,15 +182,10 @@ func (d *decision) overdue() (out Outcome, decided bool) {
 	return Outcome{}, false
 }
 
-// look asks for the socket, unless it was asked before, and since the end of each of some limits that are over
-// by now. A millisecond is forgiven: the ages that the socket tells stand still for a tick of the kernel, and the end
-// moves on with the clock meanwhile.
-func (d *decision) look(ends ...Time) (out Outcome, wanted bool) {
-	wanted = d.e.Socket == nil
-	for _, end := range ends {
-		wanted = wanted || d.socket.Asked.Add(time.Millisecond) < end && end <= d.now
-	}
-	return Outcome{Do: Look}, wanted
+// look asks the socket, unless this visit has asked it, and not before an instant that has passed since. What the
+// socket says holds for when it was asked: later bytes may have come without a touch.
+func (d *decision) look(end Time) (out Outcome, wanted bool) {
+	return Outcome{Do: Look}, d.e.Socket == nil || d.socket.Asked < end && end <= d.now
 }
 
 // Limit returns the first instant at which something is to be decided even if the

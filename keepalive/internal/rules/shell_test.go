@@ -72,10 +72,11 @@ func (m move) String() string {
 	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
 }
 
-// The action of a mere count.
+// Moves that are no action: mere counts, and the last of too many decisions in one visit.
 const (
 	would rules.Action = 100 + iota
 	nearMiss
+	endless
 )
 
 func open(w *world) shell {
@@ -144,7 +145,8 @@ func (s *shell) hand() bool {
 // run decides and carries out, until nothing is left.
 func (s *shell) run(w *world) (done []move) {
 	var e rules.Evidence
-	for range 100 {
+	for n := range 100 {
+		w.meanwhile(s, 2*n)
 		p := &w.policies[s.policy]
 		t := &s.timer
 		quiet := t.rearmed || t.seen
@@ -187,9 +189,11 @@ func (s *shell) run(w *world) (done []move) {
 		if out.NearMiss {
 			done = append(done, move{nearMiss, 0})
 		}
+		w.meanwhile(s, 2*n+1)
+		w.did(s, out.Do)
 		switch out.Do {
 		case rules.Wait:
-			if t.due {
+			if t.due && t.seen {
 				t.due, t.rearmed, t.until = false, true, out.Until
 				s.file()
 			}
@@ -210,7 +214,7 @@ func (s *shell) run(w *world) (done []move) {
 			e.Socket = &k
 			continue
 		case rules.Probe:
-			e.Probed = rules.Sent
+			e.Probed, e.Socket = rules.Sent, nil
 			if s.mood.fails {
 				e.Probed = rules.Failed
 			}
@@ -223,12 +227,14 @@ func (s *shell) run(w *world) (done []move) {
 			if s.mood.talks {
 				s.touch()
 			}
+		case rules.Tell:
+			e.Socket = nil
 		case rules.Queue:
 			if e.Turn = s.mood.free; !e.Turn {
 				s.queued = true
 			}
 		case rules.Close:
-			if out.Anyway || t.due {
+			if out.Anyway || t.due && t.seen {
 				s.closed = out.Why
 				return append(done, move{rules.Close, out.Why})
 			}
@@ -236,5 +242,5 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		done = append(done, move{out.Do, out.Why})
 	}
-	return append(done, move{do: 99}) // no end of it
+	return append(done, move{do: endless})
 }

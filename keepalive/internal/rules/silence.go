@@ -52,9 +52,9 @@ func (d *decision) silence() Outcome {
 	case !d.e.Due, d.now < due && d.pollsEvery() == 0 && !changed:
 		return d.wait(due)
 	case d.s.Holds > 0:
-		return d.held()
+		return d.held(due)
 	}
-	if out, wanted := d.look(d.silentUntil(due)); wanted {
+	if out, wanted := d.look(due); wanted {
 		return out
 	}
 	if out, heard := d.heard(due); heard {
@@ -71,15 +71,6 @@ func (d *decision) silence() Outcome {
 	return d.silent(why)
 }
 
-// silentUntil returns when the silence is over by the socket's word, too. Since it was asked, this program may have
-// stood still, and bytes may have come without a touch.
-func (d *decision) silentUntil(due Time) Time {
-	if patience, _ := d.patience(); d.s.Silence.Stage == Listening && d.e.Life != Touches && d.socket.Heard != Unknown {
-		return max(due, d.socket.Heard.Add(patience))
-	}
-	return due
-}
-
 // deadline returns the end of the present stage, and why the connection is closed if nothing
 // more comes.
 func (d *decision) deadline() (Time, Reason) {
@@ -87,7 +78,7 @@ func (d *decision) deadline() (Time, Reason) {
 	patience, why := d.patience()
 	switch {
 	case q.Stage == Waiting && d.e.Turn:
-		return d.now, q.Why
+		return d.e.Begun, q.Why
 	case q.Stage != Listening:
 		return q.Until, q.Why
 	case q.Slow:
@@ -122,13 +113,13 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	alive := k.Signs != was.Signs // since the socket was last asked
 	switch q.Stage {
 	case Listening:
-		alive = k.Heard.Add(patience) > d.now
+		alive = k.Heard.Add(patience) > k.Asked
 	case Opened:
 		alive = k.Signs > 0
 	}
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
 	// only as exact as its own ticks.
-	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
+	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > k.Asked
 	took := k.Taken != was.Taken                  // or was, before the first look in this silence
 	unseen := d.e.Life == Arrivals                // nobody touches for what is read
 	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
@@ -140,7 +131,7 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 		return d.hear(k.Heard), true
 	case q.Stage == Extended && d.now < due:
 		return Outcome{}, false
-	case k.Backlog && k.Took.Add(patience) > d.now:
+	case k.Backlog && k.Took.Add(patience) > k.Asked:
 		return d.hear(k.Took), true // it can't see a probe behind these bytes
 	case unseen && k.Unread == 0 && (q.Slow || late):
 		return d.hear(d.now), true // the peer waits for an answer

@@ -8,7 +8,7 @@ import (
 )
 
 // The program stood still between the question to the socket and the decision. Bytes may have come meanwhile.
-func TestASilenceIsOverByAWordAfterItsEnd(t *testing.T) {
+func TestASilenceEndsOnlyIfTheSocketWasAskedAfterIt(t *testing.T) {
 	for askedAgo, want := range map[rules.Time]rules.Outcome{at(3) - at(0): look, 0: closes(rules.Idle)} {
 		trace(t, rules.Policy{}, rules.State{}, row{now: at(18), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(1)}), askedAt(at(18)-askedAgo)), want: want})
 	}
