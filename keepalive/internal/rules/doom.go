@@ -38,7 +38,7 @@ func (d *decision) doomed() (Outcome, bool) {
 		}
 		if _, end := d.idleFor(q.Why); d.socket.Asked < end || d.s.Holds > 0 { // rescued
 			d.s.Doom = Doom{}
-			d.s.Idles.At = d.now
+			d.s.Idles.At = d.socket.Asked
 			return Outcome{}, false
 		}
 	}

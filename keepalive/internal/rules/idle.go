@@ -29,6 +29,9 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
+	if a := d.e.Answer; (a.For == ReadIdle || a.For == WriteIdle) && a.Verdict == ProbeIt && d.e.Probed != NotProbed {
+		return d.probedIdle(a.For)
+	}
 	if out, wanted := d.look(q.At); wanted {
 		return out, true
 	}
@@ -56,29 +59,31 @@ func (d *decision) idled() (Outcome, bool) {
 		case verdict > 0:
 			q.At = d.now.Add(time.Duration(verdict))
 			return Outcome{}, false
-		case verdict == ProbeIt && d.p.ProbeCount > 0 && d.e.Probed != Failed:
-			return d.probeIdle()
+		case verdict == ProbeIt && d.p.ProbeCount > 0:
+			if q.At = d.now; d.e.Due {
+				d.note() // before the probe: its answer is news
+			}
+			return Outcome{Do: Probe}, true
 		}
-		q.Spent[why-ReadIdle] = d.now
+		q.Spent[why-ReadIdle] = d.socket.Asked
 		if verdict == Pardon {
 			continue
 		}
-		if out, ended := d.doom(d.afterProbe(why)); ended {
+		if out, ended := d.doom(why); ended {
 			return out, true
 		}
 	}
 }
 
-// probeIdle probes a connection because the user has said so. It is looked at again as if it
-// had not been silent before.
-func (d *decision) probeIdle() (Outcome, bool) {
-	if d.e.Probed == NotProbed {
-		d.s.Idles.At = d.now
-		d.note() // before the probe: the answer is news
-		return Outcome{Do: Probe}, true
-	}
+// probedIdle decides about a connection that was probed because the user has said so. The socket is not asked: what it
+// sent last is the probe. The connection is looked at again as if it had not been silent before.
+func (d *decision) probedIdle(why Reason) (Outcome, bool) {
 	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
-	if !d.e.Due || d.e.Probed == Answered {
+	switch {
+	case d.e.Probed == Failed:
+		d.s.Idles.Spent[why-ReadIdle] = d.now
+		return d.doom(NoAnswer)
+	case !d.e.Due, d.e.Probed == Answered:
 		return Outcome{}, false
 	}
 	return d.probe(lastProbe), true

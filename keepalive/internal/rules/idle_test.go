@@ -102,6 +102,14 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},
 			{now: at(10), with: asked(rules.Socket{Signs: 9}), want: closes(rules.NoAnswer)}, // what came before is no answer
 		}, at(12)},
+		{"probe, and nothing else was written for long", probes, 0, []row{
+			{now: at(7), with: and(moved(at(5), 0), answer(rules.WriteIdle, rules.ProbeIt)), want: probe},
+			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(11))},
+			{now: at(11), with: moved(at(5), at(7)), want: closes(rules.NoAnswer)},
+		}, at(13)},
+		{"probe, and it can be sent in part only", probes, 0, []row{
+			{now: at(7), with: and(moved(at(5), at(7)), failed, answer(rules.WriteIdle, rules.ProbeIt)), want: ends(rules.NoAnswer)},
+		}, 0},
 		{"probe, and the socket has an answer at once", probes, 0, []row{
 			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
 			{now: at(6), with: and(asked(rules.Socket{Signs: 10}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},

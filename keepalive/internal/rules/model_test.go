@@ -292,6 +292,7 @@ func (v *modelVisit) others() (over, acted bool) {
 			case verdict == rules.ProbeIt && p.ProbeCount > 0:
 				if !m.probeLost {
 					v.note(rules.Probe, 0)
+					m.sent = m.now
 				}
 				if v.mood.fails {
 					m.probeLost = true
@@ -472,6 +473,7 @@ func (v *modelVisit) silent() (over bool) {
 		return v.end(q.why)
 	case !m.probeLost && (q.stage == probed && !q.final && q.probes < p.ProbeCount || q.stage == listening && why == rules.NoAnswer):
 		v.note(rules.Probe, 0)
+		m.sent = m.now
 		if m.probeLost = v.mood.fails; m.probeLost {
 			return false
 		}
@@ -493,6 +495,7 @@ func (v *modelVisit) silent() (over bool) {
 		case verdict == rules.ProbeIt && p.ProbeCount > 0:
 			if !m.probeLost {
 				v.note(rules.Probe, 0)
+				m.sent = m.now
 			}
 			if !v.mood.fails {
 				v.probe(true)

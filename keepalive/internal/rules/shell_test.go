@@ -215,8 +215,8 @@ func (s *shell) run(w *world) (done []move) {
 			continue
 		case rules.Probe:
 			e.Probed, e.Socket = rules.Sent, nil
-			if s.mood.fails {
-				e.Probed = rules.Failed
+			if s.socket.Sent = s.now; s.mood.fails {
+				e.Probed = rules.Failed // when something was written
 			}
 		case rules.Ask:
 			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict, Asked: s.now}

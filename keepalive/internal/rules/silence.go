@@ -53,6 +53,8 @@ func (d *decision) silence() Outcome {
 		return d.wait(due)
 	case d.s.Holds > 0:
 		return d.held(due)
+	case d.e.Probed == Sent: // its answer is to come
+		return d.silent(why)
 	}
 	if out, wanted := d.look(due); wanted {
 		return out
@@ -78,7 +80,7 @@ func (d *decision) deadline() (Time, Reason) {
 	patience, why := d.patience()
 	switch {
 	case q.Stage == Waiting && d.e.Turn:
-		return d.e.Begun, q.Why
+		return min(d.e.Begun, d.now), q.Why // the clock may go back after a stop
 	case q.Stage != Listening:
 		return q.Until, q.Why
 	case q.Slow:

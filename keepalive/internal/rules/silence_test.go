@@ -14,6 +14,13 @@ func TestASilenceEndsOnlyIfTheSocketWasAskedAfterIt(t *testing.T) {
 	}
 }
 
+// The clock goes back after a stop of the process.
+func TestATurnIsNotLostInAStop(t *testing.T) {
+	waiting := rules.State{Silence: rules.Silence{Stage: rules.Waiting, Why: rules.Idle, Until: at(3616)}}
+	begun := func(e *rules.Evidence) { e.Begun = at(21) }
+	trace(t, rules.Policy{Paced: true}, waiting, row{now: at(20), with: and(hasTurn, mute, begun), want: closes(rules.Idle)})
+}
+
 func TestSilence(t *testing.T) {
 	for _, c := range []struct {
 		name   string
