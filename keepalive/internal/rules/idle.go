@@ -29,8 +29,14 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	if a := d.e.Answer; (a.For == ReadIdle || a.For == WriteIdle) && a.Verdict == ProbeIt && d.e.Probed != NotProbed {
-		return d.probedIdle(a.For)
+	if a := d.e.Answer; (a.For == ReadIdle || a.For == WriteIdle) && a.Verdict == ProbeIt {
+		switch {
+		case d.e.Probed == Sent, d.e.Probed == Answered:
+			return d.probedIdle()
+		case d.e.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0: // some of it may have been sent
+			q.At, q.Spent[1] = d.now.Add(d.p.idlePeriod()), d.now
+			return d.doom(NoAnswer)
+		}
 	}
 	if out, wanted := d.look(q.At); wanted {
 		return out, true
@@ -59,8 +65,8 @@ func (d *decision) idled() (Outcome, bool) {
 		case verdict > 0:
 			q.At = d.now.Add(time.Duration(verdict))
 			return Outcome{}, false
-		case verdict == ProbeIt && d.p.ProbeCount > 0:
-			if q.At = d.now; d.e.Due {
+		case verdict == ProbeIt && d.p.ProbeCount > 0 && d.e.Probed != Failed:
+			if q.At = d.now; !d.isFinal() {
 				d.note() // before the probe: its answer is news
 			}
 			return Outcome{Do: Probe}, true
@@ -69,7 +75,7 @@ func (d *decision) idled() (Outcome, bool) {
 		if verdict == Pardon {
 			continue
 		}
-		if out, ended := d.doom(why); ended {
+		if out, ended := d.doom(d.afterProbe(why)); ended {
 			return out, true
 		}
 	}
@@ -77,13 +83,9 @@ func (d *decision) idled() (Outcome, bool) {
 
 // probedIdle decides about a connection that was probed because the user has said so. The socket is not asked: what it
 // sent last is the probe. The connection is looked at again as if it had not been silent before.
-func (d *decision) probedIdle(why Reason) (Outcome, bool) {
+func (d *decision) probedIdle() (Outcome, bool) {
 	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
-	switch {
-	case d.e.Probed == Failed:
-		d.s.Idles.Spent[why-ReadIdle] = d.now
-		return d.doom(NoAnswer)
-	case !d.e.Due, d.e.Probed == Answered:
+	if !d.e.Due || d.e.Probed == Answered || d.isFinal() { // the answer to an earlier one must come in its time
 		return Outcome{}, false
 	}
 	return d.probe(lastProbe), true

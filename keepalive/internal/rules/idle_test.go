@@ -107,6 +107,16 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(11))},
 			{now: at(11), with: moved(at(5), at(7)), want: closes(rules.NoAnswer)},
 		}, at(13)},
+		{"probe again, and again", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
+			{now: at(7), with: and(moved(at(5), 0), answer(rules.WriteIdle, rules.ProbeIt)), want: probe},
+			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
+			{now: at(14), with: and(moved(at(5), at(7)), answer(rules.WriteIdle, rules.ProbeIt)), want: probe},
+			{now: at(14), with: and(moved(at(5), at(14)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
+			{now: at(17), with: moved(at(5), at(14)), want: closes(rules.NoAnswer)},
+		}, at(21)},
+		{"probe fails, and bytes were read meanwhile", probes, 0, []row{
+			{now: at(8), with: and(moved(at(7), at(7)), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(500))},
+		}, at(13)},
 		{"probe, and it can be sent in part only", probes, 0, []row{
 			{now: at(7), with: and(moved(at(5), at(7)), failed, answer(rules.WriteIdle, rules.ProbeIt)), want: ends(rules.NoAnswer)},
 		}, 0},

@@ -300,7 +300,7 @@ func (v *modelVisit) others() (over, acted bool) {
 					return v.doom(rules.NoAnswer)
 				}
 				m.extended = m.now.Add(v.period())
-				if !m.talked {
+				if !m.talked && !(m.silence.stage == probed && m.silence.final) {
 					v.probe(true)
 					m.silence.signs, m.silence.taken = m.signs, m.taken
 				}

@@ -45,6 +45,12 @@ func (d *decision) nextProbe() int {
 	return 0
 }
 
+// isSent reports whether this visit has sent the probe that is due now.
+func (d *decision) isSent(why Reason) bool {
+	wanted := d.nextProbe() > 0 || d.e.Answer.For == why && d.e.Answer.Verdict == ProbeIt
+	return d.e.Probed == Sent && d.p.ProbeCount > 0 && wanted && !d.isFinal()
+}
+
 // isFinal reports whether the user has had a say already.
 func (d *decision) isFinal() bool {
 	return d.s.Silence.Probes == lastProbe

@@ -11,6 +11,12 @@ var probing = rules.Policy{ProbeAfter: 8 * tick, ProbeTimeout: 4 * tick, ProbeCo
 
 var probe = rules.Outcome{Do: rules.Probe}
 
+// Pressure came while a probe was sent, and its Timeout is over now. The socket is asked.
+func TestPressureWhileAProbeIsSent(t *testing.T) {
+	p := rules.Policy{Timeout: 60 * tick, ProbeAfter: 30 * tick, ProbeTimeout: 4 * tick, ProbeCount: 1, Pressed: 15 * tick}
+	trace(t, p, rules.State{}, row{now: at(31), with: func(e *rules.Evidence) { e.Probed, e.Pressure = rules.Sent, 1 }, want: look})
+}
+
 func TestProbes(t *testing.T) {
 	drawn := func(draw float64) func(e *rules.Evidence) {
 		return func(e *rules.Evidence) { e.Draw = draw }

@@ -53,7 +53,7 @@ func (d *decision) silence() Outcome {
 		return d.wait(due)
 	case d.s.Holds > 0:
 		return d.held(due)
-	case d.e.Probed == Sent: // its answer is to come
+	case d.now >= due && d.isSent(why): // its answer is to come, and nobody looks for it yet
 		return d.silent(why)
 	}
 	if out, wanted := d.look(due); wanted {

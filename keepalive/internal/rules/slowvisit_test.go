@@ -92,7 +92,10 @@ func (w *world) did(s *shell, do rules.Action) {
 	case rules.Ask:
 		p.called = s.now
 	case rules.Probe:
-		p.called, p.probed, p.failed, v.m.sent = s.now, s.now, s.mood.fails, s.now
+		p.called, p.failed, v.m.sent = s.now, s.mood.fails, s.now
+		if s.state.Silence.Probes != 255 { // otherwise the user's probe before this one is waited for
+			p.probed = s.now
+		}
 	}
 }
 
