@@ -33,6 +33,7 @@ func (v *visit) ask(why rules.Reason) {
 	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn, Asked: v.keeper.now()}
 	if why == rules.ReadIdle || why == rules.WriteIdle {
 		v.seen.IdleAsked[why-rules.ReadIdle] = true
+		v.seen.Probed = rules.NotProbed // by this question
 	}
 	v.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {

@@ -29,11 +29,11 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	if a := d.e.Answer; (a.For == ReadIdle || a.For == WriteIdle) && a.Verdict == ProbeIt {
+	if a := d.e.Answer; (a.For == ReadIdle && d.p.ReadIdle > 0 || a.For == WriteIdle && d.p.WriteIdle > 0) && a.Verdict == ProbeIt && d.p.ProbeCount > 0 {
 		switch {
 		case d.e.Probed == Sent, d.e.Probed == Answered:
 			return d.probedIdle()
-		case d.e.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0: // some of it may have been sent
+		case d.e.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0 && q.Spent[1] <= a.Asked: // some of it may have been sent
 			q.At, q.Spent[1] = d.now.Add(d.p.idlePeriod()), d.now
 			return d.doom(NoAnswer)
 		}

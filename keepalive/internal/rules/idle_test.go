@@ -114,6 +114,14 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(14), with: and(moved(at(5), at(14)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
 			{now: at(17), with: moved(at(5), at(14)), want: closes(rules.NoAnswer)},
 		}, at(21)},
+		{"probe while it waits for its turn", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, Paced: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
+			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
+			{now: at(17), with: moved(at(5), at(12)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
+			{now: at(21), with: and(moved(at(5), at(21)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(3617))},
+		}, at(28)},
+		{"probes are gone when it was sent", asks, 0, []row{
+			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: quiet},
+		}, at(11)},
 		{"probe fails, and bytes were read meanwhile", probes, 0, []row{
 			{now: at(8), with: and(moved(at(7), at(7)), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(500))},
 		}, at(13)},

@@ -300,7 +300,7 @@ func (v *modelVisit) others() (over, acted bool) {
 					return v.doom(rules.NoAnswer)
 				}
 				m.extended = m.now.Add(v.period())
-				if !m.talked && !(m.silence.stage == probed && m.silence.final) {
+				if !m.talked && !m.silence.final {
 					v.probe(true)
 					m.silence.signs, m.silence.taken = m.signs, m.taken
 				}
@@ -530,6 +530,9 @@ func (v *modelVisit) ignore(why rules.Reason) {
 
 func (v *modelVisit) enter(next silence) {
 	q := v.silence
+	if next.stage == queued || next.stage == ignored {
+		next.final = q.final
+	}
 	next.at, next.edges, next.rounds, next.signs, next.taken = v.now, q.edges, q.rounds, q.signs, q.taken
 	v.silence = next
 }

@@ -221,7 +221,7 @@ func (s *shell) run(w *world) (done []move) {
 		case rules.Ask:
 			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict, Asked: s.now}
 			if out.Why == rules.ReadIdle || out.Why == rules.WriteIdle {
-				e.IdleAsked[out.Why-rules.ReadIdle] = true
+				e.IdleAsked[out.Why-rules.ReadIdle], e.Probed = true, rules.NotProbed
 			}
 			e.Socket = nil
 			if s.mood.talks {

@@ -247,6 +247,9 @@ func (d *decision) ignore(why Reason) Outcome {
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
 	next.Edge, next.Rounds, next.Seen, next.Stuck = q.Edge, q.Rounds, q.Seen, q.Stuck
+	if d.isFinal() && (next.Stage == Waiting || next.Stage == Ignored) {
+		next.Probes = lastProbe
+	}
 	d.s.Silence = next
 }
 
