@@ -108,10 +108,10 @@ func (v *slowVisit) visit(w *world, s *shell) {
 		w.visits++
 		w.acts += len(moves)
 		for _, m := range moves {
-			switch {
-			case m.do == endless:
+			switch m.do {
+			case endless:
 				w.wrong = "no end of decisions"
-			case m.do == rules.Close:
+			case rules.Close:
 				if wrong := v.unfair(w, s, m.why); wrong != "" {
 					w.wrong = fmt.Sprintf("at %v closed for %d: %s\n%+v\n%s", s.now.Sub(born), m.why, wrong, v.past, detail(s, v.m))
 				}
