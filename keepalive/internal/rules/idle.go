@@ -29,14 +29,13 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	if a := d.e.Answer; (a.For == ReadIdle && d.p.ReadIdle > 0 || a.For == WriteIdle && d.p.WriteIdle > 0) && a.Verdict == ProbeIt && d.p.ProbeCount > 0 {
-		switch {
-		case d.e.Probed == Sent, d.e.Probed == Answered:
-			return d.probedIdle()
-		case d.e.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0 && q.Spent[1] <= a.Asked: // some of it may have been sent
-			q.At, q.Spent[1] = d.now.Add(d.p.idlePeriod()), d.now
-			return d.doom(NoAnswer)
-		}
+	switch why, probed := d.e.Answer.For, d.e.Probed; {
+	case !d.wantsIdleProbe():
+	case probed == Sent, probed == Answered:
+		return d.probedIdle()
+	case probed == Failed && why == WriteIdle && d.s.Holds == 0 && q.Spent[1] <= d.e.Answer.Asked: // some of it may have been sent
+		q.At, q.Spent[1] = d.now.Add(d.p.idlePeriod()), d.now
+		return d.doom(NoAnswer)
 	}
 	if out, wanted := d.look(q.At); wanted {
 		return out, true
@@ -79,6 +78,13 @@ func (d *decision) idled() (Outcome, bool) {
 			return out, true
 		}
 	}
+}
+
+// wantsIdleProbe reports whether the user wants a probe for a limit that is still in force.
+func (d *decision) wantsIdleProbe() bool {
+	a := d.e.Answer
+	inForce := a.For == ReadIdle && d.p.ReadIdle > 0 || a.For == WriteIdle && d.p.WriteIdle > 0
+	return inForce && a.Verdict == ProbeIt && d.p.ProbeCount > 0
 }
 
 // probedIdle decides about a connection that was probed because the user has said so. The socket is not asked: what it

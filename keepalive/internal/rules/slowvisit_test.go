@@ -16,7 +16,7 @@ import (
 // something happens. Whatever it is, a connection must not be closed for what is no longer so, and must be closed in
 // the end. That is checked with what has happened, and with no model of the decisions.
 
-// A slowVisit is what happens during a visit. The first visit that comes to that point has it.
+// A slowVisit is what happens at a point of a visit. It happens in the first visit with that point.
 type slowVisit struct {
 	point         int // 2n is before the decision n of a visit, and 2n+1 between the decision and what it leads to
 	each          bool
@@ -240,19 +240,15 @@ var (
 )
 
 func TestSlowVisits(t *testing.T) {
-	quick := testing.Short() || raceEnabled
+	deep := depth()/2 - 1
 	features := append(slices.Clone(features), feature{"full", func(*rules.Policy) {}, []event{blocked, taken}})
 	for i, f := range features {
 		for j, g := range features[:i] {
 			t.Run(f.name+"+"+g.name, func(t *testing.T) {
 				t.Parallel()
-				if quick {
-					disturb(t, 1, f, g)
-				} else {
-					disturb(t, 2, f, g)
-				}
+				disturb(t, deep, f, g)
 				for _, h := range features[:j] {
-					if !quick || f.name == "asks" {
+					if deep > 1 || f.name == "asks" {
 						disturb(t, 1, f, g, h)
 					}
 				}
@@ -272,7 +268,7 @@ func disturb(t *testing.T, depth int, features ...feature) {
 	}
 }
 
-// disturb goes through all sequences of some events, and has the visits of one more be slow.
+// disturb goes through all sequences of some events. The visits of one more event are slow.
 func (w *world) disturb(depth int) (failure string) {
 	type node struct {
 		joint
@@ -294,7 +290,7 @@ func (w *world) disturb(depth int) (failure string) {
 				return
 			}
 			j.past = v.past
-			for v := range w.slowVisits(v.points) {
+			for v := range slowVisits(v.points) {
 				if v.each && n.shell.mood.talks {
 					continue // it falls silent again and again in one visit
 				}
@@ -318,7 +314,7 @@ func (w *world) disturb(depth int) (failure string) {
 	return failure
 }
 
-// runSlowly has an event whose visits are slow, and all that comes of it.
+// runSlowly lets an event happen with a slow visit, and then time pass.
 func (w *world) runSlowly(v slowVisit, e event, s *shell) {
 	w.slow = &v
 	e.do(w, s, v.m)
@@ -329,7 +325,7 @@ func (w *world) runSlowly(v slowVisit, e event, s *shell) {
 }
 
 // slowVisits yields all kinds for visits with so many points.
-func (w *world) slowVisits(points int) iter.Seq[slowVisit] {
+func slowVisits(points int) iter.Seq[slowVisit] {
 	return func(yield func(slowVisit) bool) {
 		if points <= 2 { // it only waits
 			return
