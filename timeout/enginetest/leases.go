@@ -14,10 +14,15 @@ import (
 // testTokens tries old tokens in every situation with a chance to be taken for new.
 func testTokens(r *rig) {
 	r.make(engine.Topic{Slots: 2, Retain: 0})
-	seen := map[int64]bool{}
+	type lease struct { // numbers differ for one key: each shard counts for itself
+		key    engine.Key
+		number int64
+	}
+	seen := map[lease]bool{}
 	fresh := func(leased engine.Leased) engine.Token {
-		require.False(r.t, seen[leased.Token.Lease], "lease %d is given twice", leased.Token.Lease)
-		seen[leased.Token.Lease] = true
+		given := lease{leased.Token.Key, leased.Token.Lease}
+		require.False(r.t, seen[given], "lease %v is given twice", given)
+		seen[given] = true
 		parsed, err := engine.ParseToken(leased.Token.String())
 		require.NoError(r.t, err)
 		require.Equal(r.t, leased.Token, parsed)
