@@ -81,10 +81,11 @@ func (p Probing) check(cfg Config) error {
 	return nil
 }
 
-// probe sends a probe. After a panic the peer has its time to answer, too: it is not to blame.
-func (v *visit) probe() {
-	k, u := v.keeper, v.user()
-	v.seen.Probed = rules.Sent
+// probe sends a probe, because of ReadIdle, WriteIdle or a silence. After a panic the peer has its time to answer, too: it
+// is not to blame.
+func (v *visit) probe(why rules.Reason) {
+	k, u, a := v.keeper, v.user(), v.seen.About(why)
+	a.Probed = rules.Sent
 	send := func() error { return v.policy.Probe.Send(v.conn) }
 	if up := v.upgradeNow(); up != nil {
 		send = up.probe
@@ -95,10 +96,10 @@ func (v *visit) probe() {
 	v.call("Probe.Send", func() {
 		if err := send(); err != nil {
 			k.log.Debug("keepalive: a probe could not be sent", "error", err)
-			v.seen.Probed = rules.Failed
+			a.Probed = rules.Failed
 		}
 	})
-	if v.seen.Probed == rules.Sent {
+	if a.Probed == rules.Sent {
 		k.counts.probes.Add(1)
 	}
 }

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"io"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,55 @@ func TestOldBytesAnswerNoProbe(t *testing.T) {
 		require.NoError(t, err)
 		begin := time.Now()
 		requireClosed(t, k, c, ReasonNoAnswer, begin, 8*time.Second)
+	})
+}
+
+// ReadIdle ends while a probe is sent, and the user extends it. The probe that failed still ends the connection.
+func TestQuestionAboutReadIdleForgetsNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		k := newKeeper(t, Config{
+			Timeout: time.Minute, ReadIdle: 30 * time.Second,
+			Probe: Probing{After: 30 * time.Second, Timeout: 10 * time.Second, Send: func(any) error {
+				sent.Add(1)
+				time.Sleep(10 * time.Second)
+				return io.ErrShortWrite
+			}},
+			OnIdle: func(_ any, why Reason) Verdict {
+				if why == ReasonReadIdle {
+					return Extend(time.Hour)
+				}
+				return Close
+			},
+		})
+		c, _ := pipe(k)
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonNoAnswer)
+		require.EqualValues(t, 1, sent.Load())
+	})
+}
+
+// ReadIdle ends while the user is asked about the silence of the peer. What the user says of the one holds for it alone.
+func TestQuestionAboutReadIdleForgetsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		k := newKeeper(t, Config{
+			Timeout: 9500 * time.Millisecond, ReadIdle: 10 * time.Second,
+			OnIdle: func(_ any, why Reason) Verdict {
+				switch {
+				case why == ReasonReadIdle:
+					return Ignore
+				case asked.Add(1) == 1:
+					time.Sleep(time.Second)
+					return Extend(time.Minute)
+				}
+				return Close
+			},
+		})
+		c, _ := pipe(k)
+		begin := time.Now()
+		requireClosed(t, k, c, ReasonIdle, begin, 70500*time.Millisecond)
+		require.EqualValues(t, 2, asked.Load())
 	})
 }
 

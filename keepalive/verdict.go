@@ -30,14 +30,10 @@ func Extend(d time.Duration) Verdict { return Verdict(max(d, 0)) }
 // ask asks OnIdle about a connection before its end. A panic, runtime.Goexit, and an invalid
 // verdict mean Close.
 func (v *visit) ask(why rules.Reason) {
-	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn, Asked: v.keeper.now()}
-	if why == rules.ReadIdle || why == rules.WriteIdle {
-		v.seen.IdleAsked[why-rules.ReadIdle] = true
-		v.seen.Probed = rules.NotProbed // by this question
-	}
+	a := v.seen.Question(why, v.keeper.now())
 	v.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {
-			v.seen.Answer.Verdict = verdict
+			a.Verdict = verdict
 		}
 	})
 }

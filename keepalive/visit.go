@@ -164,7 +164,7 @@ func (v *visit) apply(out rules.Outcome) {
 		v.seen.Socket = v.look()
 		return
 	case rules.Probe:
-		v.probe()
+		v.probe(out.Why)
 		return
 	case rules.Ask:
 		v.ask(out.Why)

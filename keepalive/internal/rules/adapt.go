@@ -6,10 +6,13 @@ func Adapt(p *Policy, s State, e Evidence, now Time) State {
 	s.Age, s.AgeOver = p.adaptAge(s.Age, e.Draw, now), false // and it is closed after a dry run
 	s.Rates = p.adaptRates(s.Rates)
 	s.Idles = Idles{}
-	if q := s.Silence; q.Stage == Ignored || q.Stage == Waiting && p.DryRun { // by the policy before
+	switch q := s.Silence; {
+	case q.Stage == Ignored, q.Stage == Waiting && p.DryRun: // by the policy before
 		s.Silence = Silence{Edge: q.Edge}
+	case q.Stage == Probing && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
+		s.Silence = Silence{Edge: q.Edge, Rounds: q.Rounds, Seen: q.Seen}
 	}
-	if p.DryRun && !s.Doom.Now {
+	if p.DryRun && s.Doom.End != AtOnce {
 		s.Doom = Doom{}
 	}
 	return s

@@ -53,5 +53,5 @@ func (d *decision) aged() (Outcome, bool) {
 		}
 	}
 	d.s.AgeOver = true
-	return d.doom(MaxAge)
+	return d.doom(MaxAge, AtItsTurn)
 }

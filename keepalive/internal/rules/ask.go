@@ -2,11 +2,35 @@ package rules
 
 import "time"
 
-// Answer is what the user has said of a connection.
+// Answer is what the user has said of a connection, and what came of a probe.
 type Answer struct {
 	For     Reason // the reason in the question; 0 if nobody was asked
 	Verdict Verdict
 	Asked   Time // when the question was put
+	Probed  Probed
+}
+
+// About returns the answer about a reason: each of ReadIdle and WriteIdle has one, and the silence of the peer.
+func (e *Evidence) About(why Reason) *Answer {
+	if why == ReadIdle || why == WriteIdle {
+		return &e.Idle[why-ReadIdle]
+	}
+	return &e.Answer
+}
+
+// Question notes a question about a reason, and returns the answer to give. Until then it is to close the connection.
+func (e *Evidence) Question(why Reason, now Time) *Answer {
+	a := e.About(why)
+	a.For, a.Verdict, a.Asked = why, Condemn, now
+	if a.Probed == Sent { // before the question, and not because of its answer
+		a.Probed = NotProbed
+	}
+	return a
+}
+
+// askedSince reports whether the user was asked about something else after an answer.
+func (e *Evidence) askedSince(a Answer) bool {
+	return max(e.Answer.Asked, e.Idle[0].Asked, e.Idle[1].Asked) > a.Asked
 }
 
 // Verdict is a verdict of the user: how much longer a connection may stay, or one of those
@@ -23,10 +47,10 @@ const (
 // obey does what the user has said about a silence. It reports false if the connection is to
 // be closed.
 func (d *decision) obey(why Reason) (Outcome, bool) {
-	switch verdict := d.e.Answer.Verdict; {
+	switch verdict, probed := d.e.Answer.Verdict, d.e.Answer.Probed; {
 	case verdict == Pardon:
 		return d.ignore(why), true
-	case verdict == ProbeIt && d.p.ProbeCount > 0 && d.e.Probed != Failed:
+	case verdict == ProbeIt && (probed == Sent || probed == NotProbed && d.p.ProbeCount > 0):
 		return d.probe(lastProbe), true
 	case verdict > 0:
 		d.enter(Silence{Stage: Extended, Why: why, Until: d.now.Add(time.Duration(verdict))})
@@ -35,10 +59,10 @@ func (d *decision) obey(why Reason) (Outcome, bool) {
 	return Outcome{}, false
 }
 
-// afterProbe returns why a connection is closed after the user has spoken: NoAnswer if the
+// reason returns why a connection is closed after the user has spoken about a reason: NoAnswer if the
 // user wanted a probe, and it could not be sent.
-func (d *decision) afterProbe(why Reason) Reason {
-	if d.e.Answer.Verdict == ProbeIt && d.e.Probed == Failed {
+func (a *Answer) reason(why Reason) Reason {
+	if a.Verdict == ProbeIt && a.Probed == Failed {
 		return NoAnswer
 	}
 	return why

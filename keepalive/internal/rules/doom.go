@@ -3,22 +3,36 @@ package rules
 // Doom is the state of a condemned connection: it is closed whatever its peer says until then.
 type Doom struct {
 	Why Reason // or 0
-	Now bool   // it does not wait for a turn
+	End End
 }
+
+// End is when a condemned connection is closed.
+type End uint8
+
+// The ends of condemned connections.
+const (
+	AtItsTurn     End = iota
+	AtOnce            // it does not wait for a turn
+	UnlessRead        // at its turn, unless bytes have come within ReadIdle by then
+	UnlessWritten     // at its turn, unless bytes were sent within WriteIdle by then
+)
 
 // Condemned returns the state of a connection to close at once.
 func (s State) Condemned(why Reason) State {
-	s.Doom = Doom{Why: why, Now: true}
+	s.Doom = Doom{Why: why, End: AtOnce}
 	return s
 }
 
 // doom condemns a connection. It reports false if the decision goes on.
-func (d *decision) doom(why Reason) (Outcome, bool) {
+func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	if d.p.DryRun {
 		d.out.Would[why] = true
 		return Outcome{}, false
 	}
-	d.s.Doom = Doom{Why: why, Now: !d.p.Paced}
+	if !d.p.Paced {
+		end = AtOnce
+	}
+	d.s.Doom = Doom{Why: why, End: end}
 	if d.p.Paced && !d.e.Turn {
 		return Outcome{Do: Queue, Why: why}, true
 	}
@@ -29,14 +43,14 @@ func (d *decision) doom(why Reason) (Outcome, bool) {
 // peer may still fall silent.
 func (d *decision) doomed() (Outcome, bool) {
 	q := d.s.Doom
-	if q.Why == 0 || !q.Now && !d.e.Turn {
+	if q.Why == 0 || q.End != AtOnce && !d.e.Turn {
 		return Outcome{}, false
 	}
-	if !q.Now && (q.Why == ReadIdle || q.Why == WriteIdle) {
+	if q.End >= UnlessRead {
 		if out, wanted := d.look(0); wanted {
 			return out, true
 		}
-		if _, end := d.idleFor(q.Why); d.socket.Asked < end || d.s.Holds > 0 { // rescued
+		if _, end := d.idleFor(idleReasons[q.End-UnlessRead]); d.socket.Asked < end || d.s.Holds > 0 { // rescued
 			d.s.Doom = Doom{}
 			d.s.Idles.At = d.socket.Asked
 			return Outcome{}, false

@@ -11,7 +11,8 @@ import (
 func TestDoom(t *testing.T) {
 	p := rules.Policy{Timeout: 16 * tick, ReadIdle: 6 * tick, WriteIdle: 7 * tick, Paced: true}
 	doomed := func(why rules.Reason) rules.State {
-		return rules.State{Doom: rules.Doom{Why: why}, Idles: rules.Idles{Spent: [2]rules.Time{at(8), at(8)}}}
+		end := map[rules.Reason]rules.End{rules.ReadIdle: rules.UnlessRead, rules.WriteIdle: rules.UnlessWritten}[why]
+		return rules.State{Doom: rules.Doom{Why: why, End: end}, Idles: rules.Idles{Spent: [2]rules.Time{at(8), at(8)}}}
 	}
 	held := doomed(rules.ReadIdle)
 	held.Holds = 1

@@ -18,9 +18,9 @@ func (d *decision) held(due Time) Outcome {
 		d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: k.Acked}, true
 		return Outcome{Do: Wait, Until: until}
 	case q.Stage == Ignored:
-		return d.ignore(Idle)
+		return d.ignore(q.Why)
 	case q.Stage == Waiting:
-		return d.close(Idle)
+		return d.close(q.Why)
 	}
-	return d.over(Idle)
+	return d.over(q.Why)
 }

@@ -14,6 +14,8 @@ func stuck(acked uint64) func(e *rules.Evidence) {
 func TestHeld(t *testing.T) {
 	asks, paced := rules.Policy{Asks: true}, rules.Policy{Paced: true}
 	probes := rules.Policy{ProbeCount: 2, ProbeAfter: 8 * tick, ProbeTimeout: 4 * tick}
+	probed := probes
+	probed.Asks = true
 	for _, c := range []struct {
 		name   string
 		policy rules.Policy
@@ -57,6 +59,12 @@ func TestHeld(t *testing.T) {
 			{now: at(16), with: and(stuck(7), life(rules.Arrivals)), want: wait(at(32))},
 			{now: at(32), with: and(stuck(7), life(rules.Arrivals), answer(rules.Idle, rules.Verdict(50*tick))), want: wait(at(82))},
 			{now: at(48), with: and(stuck(7), life(rules.Arrivals)), want: wait(at(82))},
+		}},
+		{name: "the user has it probed", policy: probed, rows: []row{
+			{now: at(16), with: stuck(7), want: wait(at(32))},
+			{now: at(32), with: and(stuck(7), answer(rules.Idle, rules.ProbeIt)), want: probe},
+			{now: at(32), with: and(stuck(7), sent, answer(rules.Idle, rules.ProbeIt)), want: wait(at(36))},
+			{now: at(36), with: stuck(7), want: closes(rules.NoAnswer)},
 		}},
 		{name: "the user ignores it", policy: asks, rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},

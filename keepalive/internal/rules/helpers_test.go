@@ -84,17 +84,33 @@ func touchedAt(at rules.Time) func(e *rules.Evidence) {
 
 func dueAt(at rules.Time) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.DueAt = at } }
 
-func sent(e *rules.Evidence)    { e.Probed = rules.Sent }
-func failed(e *rules.Evidence)  { e.Probed = rules.Failed }
+func sent(e *rules.Evidence)    { e.Answer.Probed = rules.Sent }
+func failed(e *rules.Evidence)  { e.Answer.Probed = rules.Failed }
 func hasTurn(e *rules.Evidence) { e.Turn = true }
 
 func answer(why rules.Reason, v rules.Verdict) func(e *rules.Evidence) {
-	return func(e *rules.Evidence) { e.Answer = rules.Answer{For: why, Verdict: v, Asked: rules.Never} }
+	return func(e *rules.Evidence) {
+		a := e.About(why)
+		a.For, a.Verdict, a.Asked = why, v, rules.Never
+	}
+}
+
+// probedFor is what came of a probe for ReadIdle or WriteIdle, since the user has said so.
+func probedFor(why rules.Reason, what rules.Probed) func(e *rules.Evidence) {
+	return and(answer(why, rules.ProbeIt), func(e *rules.Evidence) { e.About(why).Probed = what })
 }
 
 func wait(until rules.Time) rules.Outcome { return rules.Outcome{Do: rules.Wait, Until: until} }
 
-var look = rules.Outcome{Do: rules.Look}
+var (
+	look  = rules.Outcome{Do: rules.Look}
+	probe = rules.Outcome{Do: rules.Probe} // since the peer is silent
+)
+
+// probeFor is a probe because of ReadIdle or WriteIdle.
+func probeFor(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Probe, Why: why} }
+
+func ask(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
 
 func closes(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Close, Why: why} }
 

@@ -29,13 +29,15 @@ func (d *decision) idled() (Outcome, bool) {
 	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
-	switch why, probed := d.e.Answer.For, d.e.Probed; {
-	case !d.wantsIdleProbe():
-	case probed == Sent, probed == Answered:
-		return d.probedIdle()
-	case probed == Failed && why == WriteIdle && d.s.Holds == 0 && q.Spent[1] <= d.e.Answer.Asked: // some of it may have been sent
-		q.At, q.Spent[1] = d.now.Add(d.p.idlePeriod()), d.now
-		return d.doom(NoAnswer)
+	for i, a := range d.e.Idle {
+		switch {
+		case !d.inForce(a) || a.Verdict != ProbeIt:
+		case a.Probed == Sent, a.Probed == Answered:
+			return d.probedIdle(a)
+		case a.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0 && q.Spent[i] <= a.Asked: // some of it may have been sent
+			q.At, q.Spent[i] = d.now.Add(d.p.idlePeriod()), d.now
+			return d.doom(NoAnswer, AtItsTurn)
+		}
 	}
 	if out, wanted := d.look(q.At); wanted {
 		return out, true
@@ -46,55 +48,48 @@ func (d *decision) idled() (Outcome, bool) {
 		if why == 0 {
 			return Outcome{}, false
 		}
-		verdict := Condemn
-		if d.p.Asks {
-			switch since, _ := d.idleFor(why); {
-			case d.e.Answer.For != why && !d.e.IdleAsked[why-ReadIdle]:
-				q.At = d.now
-				return Outcome{Do: Ask, Why: why}, true
-			case d.e.Answer.For != why, why == ReadIdle && since > d.e.Answer.Asked && d.e.Answer.Verdict <= 0:
-				// Another question, or new bytes, came after this one. The other rules have their say, and then the
-				// user is asked again.
-				q.At = d.now.Add(d.p.Tick)
+		a := d.e.About(why)
+		switch {
+		case !d.p.Asks:
+		case a.For == 0:
+			q.At = d.now
+			return Outcome{Do: Ask, Why: why}, true
+		case a.Verdict > 0:
+			q.At = d.now.Add(time.Duration(a.Verdict))
+			return Outcome{}, false
+		case a.Verdict == ProbeIt && d.p.ProbeCount > 0 && a.Probed == NotProbed:
+			if d.e.Answer.Probed == Failed { // the silence ends it, unless the peer is heard
+				q.At = d.now.Add(d.p.idlePeriod())
 				return Outcome{}, false
 			}
-			verdict = d.e.Answer.Verdict
-		}
-		switch {
-		case verdict > 0:
-			q.At = d.now.Add(time.Duration(verdict))
-			return Outcome{}, false
-		case verdict == ProbeIt && d.p.ProbeCount > 0 && d.e.Probed != Failed:
 			if q.At = d.now; !d.isFinal() {
 				d.note() // before the probe: its answer is news
 			}
-			return Outcome{Do: Probe}, true
+			return Outcome{Do: Probe, Why: why}, true
 		}
 		q.Spent[why-ReadIdle] = d.socket.Asked
-		if verdict == Pardon {
+		if d.p.Asks && a.Verdict == Pardon {
 			continue
 		}
-		if out, ended := d.doom(d.afterProbe(why)); ended {
+		if out, ended := d.doom(a.reason(why), UnlessRead+End(why-ReadIdle)); ended {
 			return out, true
 		}
 	}
 }
 
-// wantsIdleProbe reports whether the user wants a probe for a limit that is still in force.
-func (d *decision) wantsIdleProbe() bool {
-	a := d.e.Answer
-	inForce := a.For == ReadIdle && d.p.ReadIdle > 0 || a.For == WriteIdle && d.p.WriteIdle > 0
-	return inForce && a.Verdict == ProbeIt && d.p.ProbeCount > 0
+// inForce reports whether there is an answer about a limit that is still in force.
+func (d *decision) inForce(a Answer) bool {
+	return a.For == ReadIdle && d.p.ReadIdle > 0 || a.For == WriteIdle && d.p.WriteIdle > 0
 }
 
 // probedIdle decides about a connection that was probed because the user has said so. The socket is not asked: what it
 // sent last is the probe. The connection is looked at again as if it had not been silent before.
-func (d *decision) probedIdle() (Outcome, bool) {
+func (d *decision) probedIdle(a Answer) (Outcome, bool) {
 	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
-	if !d.e.Due || d.e.Probed == Answered || d.isFinal() { // the answer to an earlier one must come in its time
+	if !d.e.Due || a.Probed == Answered || d.isFinal() { // the answer to an earlier one must come in its time
 		return Outcome{}, false
 	}
-	return d.probe(lastProbe), true
+	return d.listen(lastProbe), true
 }
 
 // idle returns why a connection is idle by ReadIdle or WriteIdle, if it is, and when to look
@@ -110,12 +105,20 @@ func (d *decision) idle() (why Reason, next Time) {
 	next = Never
 	for i, reason := range idleReasons {
 		since, end := d.idleFor(reason)
-		if d.socket.Asked < end {
+		a := d.e.Idle[i]
+		answered := d.p.Asks && a.For != 0
+		switch {
+		case d.socket.Asked < end:
 			next = min(next, end)
+			continue
+		case answered && since > a.Asked && a.Verdict <= 0 && (reason == ReadIdle || d.e.askedSince(a)):
+			// New bytes came after this question. The user is asked again, in another visit. Bytes written by
+			// the user in the question itself are no news.
+			next = min(next, d.now.Add(d.p.Tick))
 			continue
 		}
 		next = min(next, again)
-		if since >= d.s.Idles.Spent[i] && (why == 0 || reason == d.e.Answer.For) { // first what the user has decided
+		if since >= d.s.Idles.Spent[i] && (why == 0 || answered) { // first what the user has decided
 			why = reason
 		}
 	}
@@ -127,7 +130,7 @@ func (d *decision) idle() (why Reason, next Time) {
 // ever.
 func (d *decision) slowToRead() bool {
 	since, end := d.idleFor(ReadIdle)
-	if d.socket.Asked < end || since < d.s.Idles.Spent[0] || d.e.Answer.For == ReadIdle && since <= d.e.Answer.Asked {
+	if d.socket.Asked < end || since < d.s.Idles.Spent[0] || d.e.Idle[0].For != 0 && since <= d.e.Idle[0].Asked {
 		return false
 	}
 	k := d.socket

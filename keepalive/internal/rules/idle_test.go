@@ -19,11 +19,12 @@ func TestReadAndWriteIdle(t *testing.T) {
 	asks.Asks, dry.DryRun = true, true
 	probes := asks
 	probes.ProbeAfter, probes.ProbeTimeout, probes.ProbeCount = 500*tick, 4*tick, 1
+	turns := probes
+	turns.Paced = true
 	quiet := wait(at(1000))
 	reads := rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick}
 	unread := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Unread: 5})
 	read := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Taken: 5})
-	ask := func(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
 	for _, c := range []struct {
 		name   string
 		policy rules.Policy
@@ -98,46 +99,58 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(6), with: and(moved(0, 0), answer(rules.ReadIdle, rules.ProbeIt)), want: ends(rules.ReadIdle)},
 		}, 0},
 		{"probe", probes, 0, []row{
-			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
-			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probeFor(rules.ReadIdle)},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), probedFor(rules.ReadIdle, rules.Sent)), want: wait(at(10))},
 			{now: at(10), with: asked(rules.Socket{Signs: 9}), want: closes(rules.NoAnswer)}, // what came before is no answer
 		}, at(12)},
 		{"probe, and nothing else was written for long", probes, 0, []row{
-			{now: at(7), with: and(moved(at(5), 0), answer(rules.WriteIdle, rules.ProbeIt)), want: probe},
-			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(11))},
+			{now: at(7), with: and(moved(at(5), 0), answer(rules.WriteIdle, rules.ProbeIt)), want: probeFor(rules.WriteIdle)},
+			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(11))},
 			{now: at(11), with: moved(at(5), at(7)), want: closes(rules.NoAnswer)},
 		}, at(13)},
 		{"probe again, and again", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
-			{now: at(7), with: and(moved(at(5), 0), answer(rules.WriteIdle, rules.ProbeIt)), want: probe},
-			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
-			{now: at(14), with: and(moved(at(5), at(7)), answer(rules.WriteIdle, rules.ProbeIt)), want: probe},
-			{now: at(14), with: and(moved(at(5), at(14)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
+			{now: at(7), with: and(moved(at(5), 0), answer(rules.WriteIdle, rules.ProbeIt)), want: probeFor(rules.WriteIdle)},
+			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(17))},
+			{now: at(14), with: and(moved(at(5), at(7)), answer(rules.WriteIdle, rules.ProbeIt)), want: probeFor(rules.WriteIdle)},
+			{now: at(14), with: and(moved(at(5), at(14)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(17))},
 			{now: at(17), with: moved(at(5), at(14)), want: closes(rules.NoAnswer)},
 		}, at(21)},
 		{"probe while it waits for its turn", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, Paced: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
-			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(17))},
+			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(17))},
 			{now: at(17), with: moved(at(5), at(12)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
-			{now: at(21), with: and(moved(at(5), at(21)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: wait(at(3617))},
+			{now: at(21), with: and(moved(at(5), at(21)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(3617))},
 		}, at(28)},
 		{"probes are gone when it was sent", asks, 0, []row{
-			{now: at(7), with: and(moved(at(5), at(7)), sent, answer(rules.WriteIdle, rules.ProbeIt)), want: quiet},
-		}, at(11)},
+			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(1007))},
+			{now: at(1007), with: moved(at(1005), at(1005)), want: closes(rules.NoAnswer)},
+		}, at(1011)},
+		{"probe for what was read, and probes are gone when it was sent", asks, 0, []row{
+			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Sent)), want: wait(at(1006))},
+		}, at(12)},
+		{"probe fails, and it waits for its turn", turns, 0, []row{
+			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Failed)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
+			{now: at(9), with: and(moved(at(8), at(6)), hasTurn), want: wait(at(500))},
+		}, at(13)},
+		{"probe can be sent in part only, and it waits for its turn", turns, 0, []row{
+			{now: at(7), with: and(moved(at(7), at(7)), probedFor(rules.WriteIdle, rules.Failed)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
+			{now: at(9), with: and(moved(at(8), at(7)), hasTurn), want: ends(rules.NoAnswer)},
+		}, rules.Never},
 		{"probe fails, and bytes were read meanwhile", probes, 0, []row{
-			{now: at(8), with: and(moved(at(7), at(7)), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(500))},
+			{now: at(8), with: and(moved(at(7), at(7)), probedFor(rules.ReadIdle, rules.Failed)), want: wait(at(500))},
 		}, at(13)},
 		{"probe, and it can be sent in part only", probes, 0, []row{
-			{now: at(7), with: and(moved(at(5), at(7)), failed, answer(rules.WriteIdle, rules.ProbeIt)), want: ends(rules.NoAnswer)},
+			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Failed)), want: ends(rules.NoAnswer)},
 		}, 0},
 		{"probe, and the socket has an answer at once", probes, 0, []row{
-			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
-			{now: at(6), with: and(asked(rules.Socket{Signs: 10}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), answer(rules.ReadIdle, rules.ProbeIt)), want: probeFor(rules.ReadIdle)},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 10}), probedFor(rules.ReadIdle, rules.Sent)), want: wait(at(10))},
 			{now: at(10), with: asked(rules.Socket{Heard: at(6), Signs: 10}), want: heard(at(6))},
 		}, at(12)},
 		{"probe, and it is answered at once", probes, 0, []row{
-			{now: at(6), with: and(moved(0, 0), touchedAt(at(6)), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(506))},
+			{now: at(6), with: and(moved(0, 0), touchedAt(at(6)), probedFor(rules.ReadIdle, rules.Sent)), want: wait(at(506))},
 		}, at(12)},
 		{"probe, and it can't be sent", probes, 0, []row{
-			{now: at(6), with: and(moved(0, 0), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: ends(rules.NoAnswer)},
+			{now: at(6), with: and(moved(0, 0), probedFor(rules.ReadIdle, rules.Failed)), want: ends(rules.NoAnswer)},
 		}, 0},
 		{"close, after a probe that can't be sent", probes, 0, []row{
 			{now: at(6), with: and(moved(0, 0), failed, answer(rules.ReadIdle, rules.Condemn)), want: ends(rules.ReadIdle)},

@@ -43,6 +43,7 @@ type model struct {
 	hasTold   bool
 	ageOver   bool // in a dry run
 	doomed    rules.Reason
+	rescue    rules.Reason // bytes within this limit end that
 	drained   bool
 	evicted   bool
 	turn      bool
@@ -131,6 +132,9 @@ func (m *model) update(p *rules.Policy) {
 		*q = silence{edges: q.edges}
 		m.spoke = true
 	}
+	if q.stage == probed && !q.final && p.ProbeCount == 0 {
+		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
+	}
 	if p.DryRun && !m.drained {
 		m.doomed = 0
 	}
@@ -187,7 +191,7 @@ func (v *modelVisit) once() (over bool) {
 	m, p := v.model, v.p
 	// What ends a connection whatever its peer says.
 	if m.doomed != 0 && (m.drained || m.turn) {
-		if i := int(m.doomed) - int(rules.ReadIdle); i >= 0 && i < 2 && !v.isIdle(i) {
+		if i := int(m.rescue) - int(rules.ReadIdle); !m.drained && i >= 0 && !v.isIdle(i) {
 			m.doomed = 0
 			m.pardoned[i] = 0
 		} else {
@@ -231,14 +235,14 @@ func (v *modelVisit) close(why rules.Reason) bool {
 	return true
 }
 
-// doom ends a connection at its turn.
-func (v *modelVisit) doom(why rules.Reason) (over, acted bool) {
+// doom ends a connection at its turn, unless it is rescued: bytes came within a limit.
+func (v *modelVisit) doom(why, limit rules.Reason) (over, acted bool) {
 	switch {
 	case v.p.DryRun:
 		v.note(would, why)
 		return false, true
 	case v.p.Paced && !v.turn:
-		v.doomed = why
+		v.doomed, v.rescue = why, limit
 		v.note(rules.Queue, why)
 		if !v.mood.free {
 			return false, true
@@ -259,12 +263,12 @@ func (v *modelVisit) others() (over, acted bool) {
 		}
 		if m.hasTold && m.now >= m.told.Add(p.MaxGrace) {
 			m.ageOver = true
-			return v.doom(rules.MaxAge)
+			return v.doom(rules.MaxAge, 0)
 		}
 	}
 	if m.window.on && m.now >= m.window.next {
 		if why := v.judge(); why != 0 {
-			return v.doom(why)
+			return v.doom(why, 0)
 		}
 	}
 	for i, limit := range []time.Duration{p.ReadIdle, p.WriteIdle} {
@@ -289,15 +293,18 @@ func (v *modelVisit) others() (over, acted bool) {
 			case verdict > 0:
 				m.extended = m.now.Add(time.Duration(verdict))
 				return false, true
+			case verdict == rules.ProbeIt && p.ProbeCount > 0 && m.probeLost:
+				m.extended = m.now.Add(v.period())
+				return false, true
 			case verdict == rules.ProbeIt && p.ProbeCount > 0:
-				if !m.probeLost {
-					v.note(rules.Probe, 0)
-					m.sent = m.now
-				}
+				v.note(rules.Probe, why)
+				m.sent = m.now
 				if v.mood.fails {
-					m.probeLost = true
 					m.pardoned[i] = m.now
-					return v.doom(rules.NoAnswer)
+					if i == 1 { // some of it may have been written
+						return v.doom(rules.NoAnswer, 0)
+					}
+					return v.doom(rules.NoAnswer, why)
 				}
 				m.extended = m.now.Add(v.period())
 				if !m.talked && !m.silence.final {
@@ -308,7 +315,7 @@ func (v *modelVisit) others() (over, acted bool) {
 			}
 		}
 		m.pardoned[i] = m.now
-		return v.doom(why)
+		return v.doom(why, why)
 	}
 	return false, false
 }
@@ -459,6 +466,10 @@ func (v *modelVisit) silent() (over bool) {
 		return true
 	}
 	if v.isAlive(due) || m.now < due {
+		return true
+	}
+	if patience, _ := v.patience(); q.stage == listening && m.spoke && q.slow && m.touched.Add(patience) > m.now {
+		q.slow = false // the timeout has become longer
 		return true
 	}
 	switch {

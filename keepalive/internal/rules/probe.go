@@ -1,6 +1,9 @@
 package rules
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Probed is what came of a probe.
 type Probed uint8
@@ -30,12 +33,17 @@ func (p *Policy) probedEarly(timeout time.Duration, draw float64) time.Duration 
 	return time.Duration(float64(p.scaled(p.ProbeAfter, timeout)/4) * draw)
 }
 
+// answerTime returns how long a peer may take to answer a probe. If probes are gone since it was sent, it has a timeout.
+func (p *Policy) answerTime(timeout time.Duration) time.Duration {
+	return p.scaled(cmp.Or(p.ProbeTimeout, p.Timeout), timeout)
+}
+
 // nextProbe returns the number of the probe to send now, or 0.
 func (d *decision) nextProbe() int {
 	q := d.s.Silence
 	_, why := d.patience()
 	switch {
-	case d.e.Probed == Failed:
+	case d.e.Answer.Probed == Failed:
 		return 0
 	case q.Stage == Probing && int(q.Probes) < d.p.ProbeCount:
 		return int(q.Probes) + 1
@@ -47,8 +55,9 @@ func (d *decision) nextProbe() int {
 
 // isSent reports whether this visit has sent the probe that is due now.
 func (d *decision) isSent(why Reason) bool {
-	wanted := d.nextProbe() > 0 || d.e.Answer.For == why && d.e.Answer.Verdict == ProbeIt
-	return d.e.Probed == Sent && d.p.ProbeCount > 0 && wanted && !d.isFinal()
+	a := d.e.Answer
+	wanted := d.nextProbe() > 0 || d.p.Asks && a.For == why && a.Verdict == ProbeIt
+	return a.Probed == Sent && wanted && !d.isFinal()
 }
 
 // isFinal reports whether the user has had a say already.
@@ -57,17 +66,22 @@ func (d *decision) isFinal() bool {
 }
 
 // probe sends a probe, and then waits for the answer.
+func (d *decision) probe(number int) Outcome {
+	if d.e.Answer.Probed == NotProbed {
+		return Outcome{Do: Probe}
+	}
+	return d.listen(number)
+}
+
+// listen waits for the answer to a probe.
 //
 // All answers are waited for on one schedule, from the last touch on: so the end is
 // at most two ticks late with any number of probes, and an answer may have a tick less than
 // ProbeTimeout. If this program was slower, the schedule begins anew.
-func (d *decision) probe(number int) Outcome {
+func (d *decision) listen(number int) Outcome {
 	q := Silence{Stage: Probing, Probes: uint8(number), Why: NoAnswer}
-	if d.e.Probed == NotProbed || d.e.Probed == Answered {
-		return Outcome{Do: Probe}
-	}
 	timeout := d.p.timeout(d.s)
-	wait := d.p.scaled(d.p.ProbeTimeout, timeout)
+	wait := d.p.answerTime(timeout)
 	begun := d.e.Touched.Add(d.p.probeAfter(timeout, d.e.Draw))
 	if d.s.Silence.Stage == Probing {
 		begun = d.s.Silence.Until

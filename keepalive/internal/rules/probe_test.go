@@ -4,17 +4,54 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 var probing = rules.Policy{ProbeAfter: 8 * tick, ProbeTimeout: 4 * tick, ProbeCount: 2}
 
-var probe = rules.Outcome{Do: rules.Probe}
-
 // Pressure came while a probe was sent, and its Timeout is over now. The socket is asked.
 func TestPressureWhileAProbeIsSent(t *testing.T) {
 	p := rules.Policy{Timeout: 60 * tick, ProbeAfter: 30 * tick, ProbeTimeout: 4 * tick, ProbeCount: 1, Pressed: 15 * tick}
-	trace(t, p, rules.State{}, row{now: at(31), with: func(e *rules.Evidence) { e.Probed, e.Pressure = rules.Sent, 1 }, want: look})
+	trace(t, p, rules.State{}, row{now: at(31), with: func(e *rules.Evidence) { e.Answer.Probed, e.Pressure = rules.Sent, 1 }, want: look})
+}
+
+// OnIdle was taken away while a probe of its was sent. The socket is asked.
+func TestNoQuestionsWhileAProbeIsSent(t *testing.T) {
+	s := rules.State{Silence: rules.Silence{Stage: rules.Probing, Probes: 2, Why: rules.NoAnswer, Until: at(16)}}
+	trace(t, probing, s, row{now: at(16), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: look})
+}
+
+// ReadIdle ended while a probe was sent, or the user was asked about the silence. What came of it holds on.
+func TestQuestionsOfTwoKinds(t *testing.T) {
+	p := rules.Policy{Timeout: 32 * tick, ProbeAfter: 16 * tick, ProbeTimeout: 4 * tick, ProbeCount: 1, ReadIdle: 6 * tick, WriteIdle: 6 * tick, Asks: true}
+	unread := answer(rules.ReadIdle, rules.Verdict(50*tick))
+	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), failed, unread), want: ask(rules.NoAnswer)})
+	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), failed, answer(rules.NoAnswer, rules.Pardon), unread), want: wait(at(49))})
+	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), sent, unread), want: wait(at(20))})
+	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: ask(rules.NoAnswer)})
+	answered := probedFor(rules.WriteIdle, rules.Answered) // and then the peer fell silent, and was probed
+	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(at(14), at(17)), sent, answered), want: wait(at(20))})
+}
+
+// OnIdle was asked about WriteIdle, then bytes were written, and then it was asked about the silence for long. What was said
+// about WriteIdle is not about the silence after those bytes.
+func TestAnswersAboutWriteIdleGrowOld(t *testing.T) {
+	p := rules.Policy{Timeout: 10 * tick, WriteIdle: 7 * tick, Asks: true}
+	said := func(e *rules.Evidence) {
+		*e.About(rules.WriteIdle) = rules.Answer{For: rules.WriteIdle, Verdict: rules.Condemn, Asked: at(9)}
+		*e.About(rules.Idle) = rules.Answer{For: rules.Idle, Verdict: rules.Verdict(50 * tick), Asked: at(11)}
+	}
+	trace(t, p, rules.State{}, row{now: at(18), with: and(moved(0, at(10)), said), want: wait(at(68))})
+	trace(t, p, rules.State{}, row{now: at(18), with: and(moved(0, at(9)), said), want: ends(rules.WriteIdle)})
+}
+
+func TestQuestionIsAboutNoProbeBeforeIt(t *testing.T) {
+	for probed, want := range map[rules.Probed]rules.Probed{rules.NotProbed: rules.NotProbed, rules.Sent: rules.NotProbed, rules.Failed: rules.Failed} {
+		e := rules.Evidence{Answer: rules.Answer{Probed: probed}}
+		require.Equal(t, &rules.Answer{For: rules.Idle, Asked: at(3), Probed: want}, e.Question(rules.Idle, at(3)))
+	}
 }
 
 func TestProbes(t *testing.T) {
@@ -106,7 +143,6 @@ func TestVerdicts(t *testing.T) {
 	one := first
 	one.ProbeCount = 1
 	opened := rules.Open(&first, rules.Evidence{}, 0)
-	ask := func(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
 	dry := rules.Policy{Asks: true, DryRun: true}
 	for _, c := range []struct {
 		name   string
@@ -133,6 +169,11 @@ func TestVerdicts(t *testing.T) {
 		}},
 		{"probe, without probes", rules.Policy{Asks: true}, rules.State{}, []row{
 			{now: at(16), with: and(mute, answer(rules.Idle, rules.ProbeIt)), want: closes(rules.Idle)},
+		}},
+		{"probe, and probes are gone when it was sent", rules.Policy{Asks: true}, rules.State{}, []row{
+			{now: at(16), with: and(mute, sent, answer(rules.Idle, rules.ProbeIt)), want: wait(at(32))},
+			{now: at(17), with: and(mute, life(rules.Arrivals)), want: wait(at(21))},
+			{now: at(32), with: mute, want: closes(rules.NoAnswer)},
 		}},
 		{"probe", first, opened, []row{
 			{now: at(5), with: mute, want: ask(rules.FirstMessage)},
@@ -168,11 +209,12 @@ func TestEvidenceThatOutlastsATouch(t *testing.T) {
 	for why := rules.Peer; why < rules.Reasons; why++ {
 		e := rules.Evidence{
 			Life: rules.Touches, Draw: 1, Born: 1, Touched: 1, Quiet: true, Due: true, Pressure: 1, Beats: 1,
-			Socket: k, Probed: rules.Sent, Answer: rules.Answer{For: why, Verdict: rules.Verdict(time.Second)}, Turn: true,
+			Socket: k, Turn: true,
 		}
+		*e.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Probed: rules.Sent}
 		want := rules.Evidence{Socket: k, Turn: true}
 		if why == rules.ReadIdle || why == rules.WriteIdle { // a touch is no byte
-			want.Answer, want.Probed = e.Answer, rules.Answered
+			*want.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Probed: rules.Answered}
 		}
 		if got := e.Lasting(); got != want {
 			t.Errorf("%d: %+v", why, got)

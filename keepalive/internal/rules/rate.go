@@ -68,10 +68,10 @@ func (d *decision) rated() (Outcome, bool) {
 	switch {
 	case int(q.TooMany) >= d.p.Strikes:
 		q.TooMany = 0
-		return d.doom(TooMany)
+		return d.doom(TooMany, AtItsTurn)
 	case int(q.TooSlow) >= d.p.Strikes:
 		q.TooSlow = 0
-		return d.doom(TooSlow)
+		return d.doom(TooSlow, AtItsTurn)
 	}
 	return Outcome{}, false
 }

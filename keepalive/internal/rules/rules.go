@@ -58,23 +58,20 @@ type Evidence struct {
 	Unread   bool          // bytes were unread when the socket was last asked, by a decision before
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
 
-	// What came of the outcomes before, in this visit; of Probe and Ask, in this silence.
-	Socket *Socket // after Look
-	Probed Probed  // after Probe
-	Answer Answer  // after Ask
-	Turn   bool    // after Queue, or because its turn has come now
-
-	IdleAsked [2]bool // whether this visit has asked about ReadIdle, and about WriteIdle
+	// What came of the outcomes before, in this visit.
+	Socket *Socket   // after Look
+	Turn   bool      // after Queue, or because its turn has come now
+	Answer Answer    // after Ask and Probe, in this silence of the peer
+	Idle   [2]Answer // the same for ReadIdle and WriteIdle: each is asked about once in a visit
 }
 
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, IdleAsked: e.IdleAsked}
-	if e.Answer.For == ReadIdle || e.Answer.For == WriteIdle {
-		left.Answer, left.Probed = e.Answer, e.Probed
-		if e.Probed == Sent {
-			left.Probed = Answered
+	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle}
+	for i := range left.Idle {
+		if a := &left.Idle[i]; a.Probed == Sent {
+			a.Probed = Answered
 		}
 	}
 	return left
@@ -119,7 +116,7 @@ const (
 	Wait  Action = iota // until Outcome.Until
 	Heard               // count a touch at Outcome.Until
 	Look                // ask the socket
-	Probe               // ask the peer
+	Probe               // ask the peer: the user wishes it for Outcome.Why, or the peer is silent
 	Ask                 // ask the user about Outcome.Why
 	Tell                // tell the user of the maximum age
 	Queue               // take a turn, or wait for one
@@ -192,7 +189,7 @@ func (d *decision) look(end Time) (out Outcome, wanted bool) {
 // connection is touched until then.
 func Limit(p *Policy, s State, e Evidence) Time {
 	if s.Doom.Why != 0 {
-		if s.Doom.Now {
+		if s.Doom.End == AtOnce {
 			return 0
 		}
 		return Never

@@ -214,15 +214,13 @@ func (s *shell) run(w *world) (done []move) {
 			e.Socket = &k
 			continue
 		case rules.Probe:
-			e.Probed, e.Socket = rules.Sent, nil
+			a := e.About(out.Why)
+			a.Probed, e.Socket = rules.Sent, nil
 			if s.socket.Sent = s.now; s.mood.fails {
-				e.Probed = rules.Failed // when something was written
+				a.Probed = rules.Failed // when something was written
 			}
 		case rules.Ask:
-			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict, Asked: s.now}
-			if out.Why == rules.ReadIdle || out.Why == rules.WriteIdle {
-				e.IdleAsked[out.Why-rules.ReadIdle], e.Probed = true, rules.NotProbed
-			}
+			e.Question(out.Why, s.now).Verdict = s.mood.verdict
 			e.Socket = nil
 			if s.mood.talks {
 				s.touch()

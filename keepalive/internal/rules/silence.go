@@ -69,6 +69,11 @@ func (d *decision) silence() Outcome {
 		return d.ignore(d.s.Silence.Why)
 	case d.s.Silence.Stage == Waiting:
 		return d.turn()
+	case d.s.Silence.Stage == Listening && d.s.Silence.Slow: // the timeout may have become longer meanwhile
+		if patience, _ := d.patience(); d.e.Touched.Add(patience) > d.now {
+			d.s.Silence.Slow = false
+			return d.wait(d.e.Touched.Add(patience))
+		}
 	}
 	return d.silent(why)
 }
@@ -205,7 +210,7 @@ func (d *decision) over(why Reason) Outcome {
 		if spared {
 			return out
 		}
-		why = d.afterProbe(why)
+		why = d.e.Answer.reason(why)
 	}
 	if d.p.DryRun {
 		d.out.Would[why] = true
@@ -274,7 +279,7 @@ func (d *decision) pollsEvery() time.Duration {
 	case d.e.Life.Untold() && (stage == Opened || stage == Extended):
 		return d.p.Hop(d.s, d.e.Draw)
 	case d.e.Life == Arrivals && stage == Probing:
-		return max(d.p.scaled(d.p.ProbeTimeout, d.p.timeout(d.s))/4, d.p.Tick)
+		return max(d.p.answerTime(d.p.timeout(d.s))/4, d.p.Tick)
 	}
 	return 0
 }

@@ -90,6 +90,18 @@ func TestSlowReader(t *testing.T) {
 }
 
 // Nobody touches for an answer among arrivals, so the socket is asked four times within ProbeTimeout.
+// The timeout became longer while a program had more time to read. That time ends when it was to end, and then the timeout counts.
+func TestMoreTimeUnderALongerTimeout(t *testing.T) {
+	s := rules.State{Silence: rules.Silence{Rounds: 3, Slow: true, Until: at(10)}}
+	dead := and(life(rules.Arrivals), asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Taken: 5}))
+	trace(t, rules.Policy{Timeout: 60 * tick}, s, row{now: at(10), with: dead, want: heard(at(1))})
+	mute := and(life(rules.Touches), mute)
+	trace(t, rules.Policy{Timeout: 60 * tick}, s,
+		row{now: at(10) - 1, with: mute, want: wait(at(10))},
+		row{now: at(10), with: mute, want: wait(at(60))},
+		row{now: at(60), with: mute, want: closes(rules.Idle)})
+}
+
 func TestAnswersAmongArrivalsAreSoughtOften(t *testing.T) {
 	for timeout, next := range map[rules.Time]rules.Time{at(8): at(10), at(2): at(9)} {
 		p := rules.Policy{ProbeAfter: 8 * tick, ProbeTimeout: timeout.Sub(0), ProbeCount: 1}

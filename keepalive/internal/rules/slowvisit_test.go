@@ -135,6 +135,8 @@ func (v *slowVisit) unfair(w *world, s *shell, why rules.Reason) string {
 	switch {
 	case why == rules.MaxAge || why == rules.TooMany || why == rules.TooSlow || why == rules.Drain:
 		return ""
+	case past.failed && s.state.Doom.Why == rules.NoAnswer && s.state.Doom.End < rules.UnlessRead:
+		return "" // some of its probe may have been sent
 	case looked.at < past.called:
 		return "nobody has looked since the user was called"
 	}
@@ -211,7 +213,7 @@ func (v *slowVisit) lives(w *world, s *shell) bool {
 			v.visit(w, s)
 		}
 	}
-	return s.closed == 0
+	return s.closed == 0 && s.state.Holds == 0
 }
 
 // What nobody tells of, but the socket.
@@ -247,6 +249,9 @@ func TestSlowVisits(t *testing.T) {
 			t.Run(f.name+"+"+g.name, func(t *testing.T) {
 				t.Parallel()
 				disturb(t, deep, f, g)
+				if f.name == "asks" {
+					disturb(t, deep, g, f) // an update takes OnIdle away
+				}
 				for _, h := range features[:j] {
 					if deep > 1 || f.name == "asks" {
 						disturb(t, 1, f, g, h)
@@ -330,11 +335,16 @@ func slowVisits(points int) iter.Seq[slowVisit] {
 		if points <= 2 { // it only waits
 			return
 		}
-		for _, what := range []event{nothing, touch, arrive, read, write, taken} {
+		byPeer := []event{nothing, touch, arrive, read, write, taken}
+		for i, what := range append(byPeer, update, press, fails, hold, release) {
+			ours := i >= len(byPeer)
 			for _, times := range [][2]int{{0, 1}, {1, 1}, {1, 7}, {0, 30}} {
 				v := slowVisit{what: what, before: times[0], after: times[1]}
-				v.each = v.before+v.after == 1 || what.name == nothing.name // other visits may find a new silence each time
+				v.each = !ours && v.before+v.after == 1 || what.name == nothing.name // other visits may find a new silence each time
 				for v.point = -1; v.point < points+2; v.point++ {
+					if ours && v.point%2 != 0 {
+						continue // what this program changes holds for the next decision
+					}
 					if !yield(v) {
 						return
 					}
