@@ -50,7 +50,7 @@ func (d *decision) obey(why Reason) (Outcome, bool) {
 	switch verdict, probed := d.e.Answer.Verdict, d.e.Answer.Probed; {
 	case verdict == Pardon:
 		return d.ignore(why), true
-	case verdict == ProbeIt && (probed == Sent || probed == NotProbed && d.p.ProbeCount > 0):
+	case verdict == ProbeIt && (probed == Sent || d.p.ProbeCount > 0 && !d.isFailed()):
 		return d.probe(lastProbe), true
 	case verdict > 0:
 		d.enter(Silence{Stage: Extended, Why: why, Until: d.now.Add(time.Duration(verdict))})
@@ -59,10 +59,16 @@ func (d *decision) obey(why Reason) (Outcome, bool) {
 	return Outcome{}, false
 }
 
+// isSpared reports whether the user has spared the connection in this silence, and it is not held.
+func (d *decision) isSpared() bool {
+	a := d.e.Answer
+	return d.p.Asks && d.s.Holds == 0 && !d.isFinal() && a.For != 0 && (a.Verdict > 0 || a.Verdict == Pardon)
+}
+
 // reason returns why a connection is closed after the user has spoken about a reason: NoAnswer if the
 // user wanted a probe, and it could not be sent.
-func (a *Answer) reason(why Reason) Reason {
-	if a.Verdict == ProbeIt && a.Probed == Failed {
+func (d *decision) reason(a Answer, why Reason) Reason {
+	if a.Verdict == ProbeIt && d.isFailed() {
 		return NoAnswer
 	}
 	return why

@@ -113,6 +113,7 @@ func TestAdapt(t *testing.T) {
 		{"queued", rules.Policy{}, silence(rules.Silence{Stage: rules.Waiting, Until: 5}), silence(rules.Silence{Stage: rules.Waiting, Until: 5})},
 		{"queued, and a dry run", dry, silence(rules.Silence{Stage: rules.Waiting, Edge: 3, Until: 5}), silence(rules.Silence{Edge: 3})},
 		{"probes are gone", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 1, Rounds: 2, Edge: 3, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{Rounds: 2, Edge: 3})},
+		{"probes are gone, and it waits", rules.Policy{}, silence(rules.Silence{Stage: rules.Waiting, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{})},
 		{"the last probe is answered", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 255, Until: 5}), silence(rules.Silence{Stage: rules.Probing, Probes: 255, Until: 5})},
 		{"condemned, and a dry run", dry, queued, rules.State{}},
 		{"condemned", rules.Policy{}, queued, queued},

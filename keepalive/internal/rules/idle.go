@@ -58,7 +58,7 @@ func (d *decision) idled() (Outcome, bool) {
 			q.At = d.now.Add(time.Duration(a.Verdict))
 			return Outcome{}, false
 		case a.Verdict == ProbeIt && d.p.ProbeCount > 0 && a.Probed == NotProbed:
-			if d.e.Answer.Probed == Failed { // the silence ends it, unless the peer is heard
+			if d.isFailed() { // the silence ends it, unless the peer is heard
 				q.At = d.now.Add(d.p.idlePeriod())
 				return Outcome{}, false
 			}
@@ -71,7 +71,7 @@ func (d *decision) idled() (Outcome, bool) {
 		if d.p.Asks && a.Verdict == Pardon {
 			continue
 		}
-		if out, ended := d.doom(a.reason(why), UnlessRead+End(why-ReadIdle)); ended {
+		if out, ended := d.doom(d.reason(*a, why), UnlessRead+End(why-ReadIdle)); ended {
 			return out, true
 		}
 	}

@@ -132,7 +132,7 @@ func (m *model) update(p *rules.Policy) {
 		*q = silence{edges: q.edges}
 		m.spoke = true
 	}
-	if q.stage == probed && !q.final && p.ProbeCount == 0 {
+	if (q.stage == probed || q.stage == queued && q.why == rules.NoAnswer) && !q.final && p.ProbeCount == 0 {
 		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
 	}
 	if p.DryRun && !m.drained {
@@ -300,6 +300,7 @@ func (v *modelVisit) others() (over, acted bool) {
 				v.note(rules.Probe, why)
 				m.sent = m.now
 				if v.mood.fails {
+					m.probeLost = true
 					m.pardoned[i] = m.now
 					if i == 1 { // some of it may have been written
 						return v.doom(rules.NoAnswer, 0)
@@ -385,6 +386,14 @@ func (v *modelVisit) early() time.Duration {
 	return time.Duration(float64(v.stretched(v.p.ProbeAfter)) / 4 * draw)
 }
 
+// pressed is how long the peer may be silent until it is closed, without probes.
+func (v *modelVisit) pressed() time.Duration {
+	if v.mood.pressure && v.p.Pressed > 0 {
+		return v.stretched(v.p.Pressed)
+	}
+	return v.timeout()
+}
+
 // patience is how long the peer may be silent until something happens, and why.
 func (v *modelVisit) patience() (time.Duration, rules.Reason) {
 	d := v.timeout()
@@ -394,9 +403,7 @@ func (v *modelVisit) patience() (time.Duration, rules.Reason) {
 		}
 		return d, rules.FirstMessage
 	}
-	if v.mood.pressure && v.p.Pressed > 0 {
-		d = v.stretched(v.p.Pressed)
-	}
+	d = v.pressed()
 	if after := v.stretched(v.p.ProbeAfter) - v.early(); v.p.ProbeCount > 0 && after < d {
 		return after, rules.NoAnswer
 	}
@@ -472,15 +479,15 @@ func (v *modelVisit) silent() (over bool) {
 		q.slow = false // the timeout has become longer
 		return true
 	}
+	if (q.stage == queued || q.stage == extended) && q.why == rules.Idle && m.touched.Add(v.pressed()) > m.now {
+		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
+		return true
+	}
 	switch {
 	case q.stage == ignored:
 		q.at, q.until = m.now, m.now.Add(v.timeout())
 		return true
 	case q.stage == queued:
-		if patience, _ := v.patience(); q.why == rules.Idle && m.touched.Add(patience) > m.now {
-			*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
-			return true
-		}
 		return v.end(q.why)
 	case !m.probeLost && (q.stage == probed && !q.final && q.probes < p.ProbeCount || q.stage == listening && why == rules.NoAnswer):
 		v.note(rules.Probe, 0)

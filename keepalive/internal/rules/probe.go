@@ -43,7 +43,7 @@ func (d *decision) nextProbe() int {
 	q := d.s.Silence
 	_, why := d.patience()
 	switch {
-	case d.e.Answer.Probed == Failed:
+	case d.isFailed():
 		return 0
 	case q.Stage == Probing && int(q.Probes) < d.p.ProbeCount:
 		return int(q.Probes) + 1
@@ -53,11 +53,20 @@ func (d *decision) nextProbe() int {
 	return 0
 }
 
-// isSent reports whether this visit has sent the probe that is due now.
-func (d *decision) isSent(why Reason) bool {
-	a := d.e.Answer
-	wanted := d.nextProbe() > 0 || d.p.Asks && a.For == why && a.Verdict == ProbeIt
-	return a.Probed == Sent && wanted && !d.isFinal()
+// sentProbe returns the number of the probe that this visit has sent in this silence, or 0.
+func (d *decision) sentProbe() int {
+	switch a := d.e.Answer; {
+	case a.Probed != Sent, d.s.Holds > 0, d.isFinal():
+		return 0
+	case d.p.Asks && a.For != 0 && a.Verdict == ProbeIt:
+		return lastProbe
+	}
+	return d.nextProbe()
+}
+
+// isFailed reports whether this visit could not send a probe. It sends no other one.
+func (d *decision) isFailed() bool {
+	return d.e.Answer.Probed == Failed || d.e.Idle[0].Probed == Failed || d.e.Idle[1].Probed == Failed
 }
 
 // isFinal reports whether the user has had a say already.

@@ -31,6 +31,10 @@ func TestQuestionsOfTwoKinds(t *testing.T) {
 	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), failed, answer(rules.NoAnswer, rules.Pardon), unread), want: wait(at(49))})
 	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), sent, unread), want: wait(at(20))})
 	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: ask(rules.NoAnswer)})
+	dry := p
+	dry.DryRun = true
+	readFailed := probedFor(rules.ReadIdle, rules.Failed)
+	trace(t, dry, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), readFailed), want: counted(ask(rules.NoAnswer), rules.NoAnswer)})
 	answered := probedFor(rules.WriteIdle, rules.Answered) // and then the peer fell silent, and was probed
 	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(at(14), at(17)), sent, answered), want: wait(at(20))})
 }
@@ -211,10 +215,11 @@ func TestEvidenceThatOutlastsATouch(t *testing.T) {
 			Life: rules.Touches, Draw: 1, Born: 1, Touched: 1, Quiet: true, Due: true, Pressure: 1, Beats: 1,
 			Socket: k, Turn: true,
 		}
-		*e.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Probed: rules.Sent}
+		*e.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Sent}
 		want := rules.Evidence{Socket: k, Turn: true}
+		want.About(why).Asked = 1
 		if why == rules.ReadIdle || why == rules.WriteIdle { // a touch is no byte
-			*want.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Probed: rules.Answered}
+			*want.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Answered}
 		}
 		if got := e.Lasting(); got != want {
 			t.Errorf("%d: %+v", why, got)

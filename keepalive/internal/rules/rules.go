@@ -74,6 +74,7 @@ func (e Evidence) Lasting() Evidence {
 			a.Probed = Answered
 		}
 	}
+	left.Answer.Asked = e.Answer.Asked // bytes since then are news
 	return left
 }
 

@@ -48,13 +48,14 @@ func (d *decision) silence() Outcome {
 	d.countEdges()
 	due, why := d.deadline()
 	changed := d.s.Silence.Stage == Opened && d.e.Changed
+	sent, spared := d.sentProbe(), d.isSpared()
 	switch {
-	case !d.e.Due, d.now < due && d.pollsEvery() == 0 && !changed:
+	case !d.e.Due, d.now < due && d.pollsEvery() == 0 && !changed && !spared && sent != lastProbe:
 		return d.wait(due)
 	case d.s.Holds > 0:
 		return d.held(due)
-	case d.now >= due && d.isSent(why): // its answer is to come, and nobody looks for it yet
-		return d.silent(why)
+	case sent == lastProbe, sent > 0 && d.now >= due: // its answer is to come, and nobody looks for it yet
+		return d.listen(sent)
 	}
 	if out, wanted := d.look(due); wanted {
 		return out
@@ -63,19 +64,34 @@ func (d *decision) silence() Outcome {
 		return out
 	}
 	switch {
+	case spared:
+		out, _ := d.obey(d.e.Answer.For)
+		return out
 	case d.now < due:
 		return d.wait(due)
 	case d.s.Silence.Stage == Ignored:
 		return d.ignore(d.s.Silence.Why)
+	case d.isEarly():
+		d.enter(Silence{})
+		due, _ := d.deadline()
+		return d.wait(due)
 	case d.s.Silence.Stage == Waiting:
-		return d.turn()
-	case d.s.Silence.Stage == Listening && d.s.Silence.Slow: // the timeout may have become longer meanwhile
-		if patience, _ := d.patience(); d.e.Touched.Add(patience) > d.now {
-			d.s.Silence.Slow = false
-			return d.wait(d.e.Touched.Add(patience))
-		}
+		return d.close(d.s.Silence.Why)
 	}
 	return d.silent(why)
+}
+
+// isEarly reports whether the present stage has ended before a timeout that has become longer meanwhile.
+func (d *decision) isEarly() bool {
+	switch q := d.s.Silence; q.Stage {
+	case Listening: // and had more time, since this program was slow
+		patience, _ := d.patience()
+		return d.e.Touched.Add(patience) > d.now
+	case Extended, Waiting:
+		timeout := d.p.pressed(d.p.timeout(d.s), d.e.Pressure)
+		return q.Why == Idle && d.e.Touched.Add(timeout) > d.now
+	}
+	return false
 }
 
 // deadline returns the end of the present stage, and why the connection is closed if nothing
@@ -203,14 +219,17 @@ func (d *decision) silent(why Reason) Outcome {
 // over decides about a silence that nothing can end any more but the user's word.
 func (d *decision) over(why Reason) Outcome {
 	if d.p.Asks && !d.isFinal() {
-		if d.e.Answer.For != why {
+		switch a := d.e.Answer; {
+		case a.For == 0 && a.Asked != 0: // about the silence before, in this visit
+			return d.wait(d.now.Add(d.p.Tick))
+		case a.For != why:
 			return Outcome{Do: Ask, Why: why}
 		}
 		out, spared := d.obey(why)
 		if spared {
 			return out
 		}
-		why = d.e.Answer.reason(why)
+		why = d.reason(d.e.Answer, why)
 	}
 	if d.p.DryRun {
 		d.out.Would[why] = true
@@ -230,16 +249,6 @@ func (d *decision) close(why Reason) Outcome {
 
 // maxQueued is how long a connection waits for its turn. Then it is decided about once more.
 const maxQueued = time.Hour
-
-// turn decides about a connection after it has waited for its turn.
-func (d *decision) turn() Outcome {
-	why := d.s.Silence.Why
-	if patience, _ := d.patience(); why == Idle && d.e.Touched.Add(patience) > d.now {
-		d.enter(Silence{}) // the timeout has become longer meanwhile
-		return d.wait(d.e.Touched.Add(patience))
-	}
-	return d.close(why)
-}
 
 // ignore leaves a connection alone until it is heard again. It is still asked now and then:
 // if nobody touches, nothing else tells.

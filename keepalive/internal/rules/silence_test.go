@@ -176,6 +176,36 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// The timeout became longer after the user had said something, or the connection began to wait. It has all of it.
+func TestStagesUnderALongerTimeout(t *testing.T) {
+	p := rules.Policy{Timeout: 60 * tick, ProbeAfter: 30 * tick, ProbeTimeout: 30 * tick, ProbeCount: 1, Paced: true}
+	waiting := rules.State{Silence: rules.Silence{Stage: rules.Waiting, Why: rules.Idle, Until: at(3600)}}
+	trace(t, p, waiting, row{now: at(40), with: and(mute, hasTurn), want: wait(at(30))}, row{now: at(40), with: mute, want: probe})
+	trace(t, p, waiting, row{now: at(60), with: and(mute, hasTurn), want: closes(rules.Idle)})
+	extended := rules.State{Silence: rules.Silence{Stage: rules.Extended, Why: rules.Idle, Until: at(25)}}
+	trace(t, rules.Policy{Timeout: 60 * tick, Asks: true}, extended, row{now: at(25), with: mute, want: wait(at(60))}, row{now: at(60), with: mute, want: ask(rules.Idle)})
+}
+
+// The user was asked, and then the end moved, or its reason changed. The answer holds.
+func TestAnswersHoldUnderANewConfig(t *testing.T) {
+	for _, timeout := range []time.Duration{50 * tick, 100 * tick} {
+		p := rules.Policy{Timeout: timeout, Asks: true}
+		trace(t, p, rules.State{}, row{now: at(60), with: answer(rules.NoAnswer, rules.Verdict(70*tick)), want: look})
+		trace(t, p, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Verdict(70*tick))), want: wait(at(130))})
+		trace(t, p, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Pardon)), want: wait(at(60).Add(timeout))})
+		trace(t, p, rules.State{}, row{now: at(60), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: wait(at(60).Add(timeout))})
+	}
+	p := rules.Policy{Timeout: 50 * tick, Asks: true}
+	trace(t, p, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Condemn)), want: ask(rules.Idle)})
+	trace(t, rules.Policy{Timeout: 50 * tick}, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Pardon)), want: closes(rules.Idle)})
+}
+
+// The user was asked, the connection was touched, and all that took a timeout. The next question is for another visit.
+func TestOneQuestionForAVisit(t *testing.T) {
+	asked := func(e *rules.Evidence) { e.Answer.Asked = at(1) }
+	trace(t, rules.Policy{Asks: true}, rules.State{}, row{now: at(16), with: and(mute, asked), want: wait(at(17))}, row{now: at(17), with: mute, want: ask(rules.Idle)})
+}
+
 // The timeout has become longer while the connection waits for its turn.
 func TestTurnUnderALongerTimeout(t *testing.T) {
 	p := rules.Policy{Paced: true}

@@ -296,9 +296,6 @@ func (w *world) disturb(depth int) (failure string) {
 			}
 			j.past = v.past
 			for v := range slowVisits(v.points) {
-				if v.each && n.shell.mood.talks {
-					continue // it falls silent again and again in one visit
-				}
 				j := n
 				v.m, v.past = &j.model, j.past
 				if w.runSlowly(v, e, &j.shell); w.wrong != "" {
