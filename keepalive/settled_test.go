@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -106,6 +107,33 @@ func TestQuestionAboutReadIdleForgetsNoAnswer(t *testing.T) {
 		c, _ := pipe(k)
 		begin := time.Now()
 		requireClosed(t, k, c, ReasonIdle, begin, 70500*time.Millisecond)
+		require.EqualValues(t, 2, asked.Load())
+	})
+}
+
+// The timeout becomes longer while the user is asked. What the user says holds.
+func TestExtendHoldsUnderANewConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		cfg := Config{Timeout: time.Minute, OnIdle: func(any, Reason) Verdict {
+			if asked.Add(1) > 1 {
+				return Close
+			}
+			time.Sleep(2 * time.Second)
+			return Extend(time.Hour)
+		}}
+		k := newKeeper(t, cfg)
+		c, peer := pipe(k)
+		go func() { _, _ = peer.Write([]byte("x")) }()
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		begin := time.Now()
+		go func() {
+			time.Sleep(61 * time.Second)
+			cfg.Timeout = 100 * time.Second
+			assert.NoError(t, k.Update(cfg))
+		}()
+		requireClosed(t, k, c, ReasonIdle, begin, time.Hour+62*time.Second)
 		require.EqualValues(t, 2, asked.Load())
 	})
 }

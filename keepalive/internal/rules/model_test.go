@@ -479,7 +479,8 @@ func (v *modelVisit) silent() (over bool) {
 		q.slow = false // the timeout has become longer
 		return true
 	}
-	if (q.stage == queued || q.stage == extended) && q.why == rules.Idle && m.touched.Add(v.pressed()) > m.now {
+	gone := q.why == rules.NoAnswer && p.ProbeCount == 0 && !q.final
+	if (q.stage == queued || q.stage == extended) && (q.why == rules.Idle || gone) && m.touched.Add(v.pressed()) > m.now {
 		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
 		return true
 	}

@@ -57,6 +57,7 @@ type Evidence struct {
 	Lost     uint16        // seconds missing in Time, since this process was stopped; it wraps around
 	Unread   bool          // bytes were unread when the socket was last asked, by a decision before
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
+	Anew     bool          // it was touched in this visit
 
 	// What came of the outcomes before, in this visit.
 	Socket *Socket   // after Look
@@ -68,7 +69,7 @@ type Evidence struct {
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle}
+	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
 	for i := range left.Idle {
 		if a := &left.Idle[i]; a.Probed == Sent {
 			a.Probed = Answered

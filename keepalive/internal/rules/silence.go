@@ -48,14 +48,21 @@ func (d *decision) silence() Outcome {
 	d.countEdges()
 	due, why := d.deadline()
 	changed := d.s.Silence.Stage == Opened && d.e.Changed
-	sent, spared := d.sentProbe(), d.isSpared()
+	sent := d.sentProbe()
 	switch {
-	case !d.e.Due, d.now < due && d.pollsEvery() == 0 && !changed && !spared && sent != lastProbe:
+	case !d.e.Due:
 		return d.wait(due)
-	case d.s.Holds > 0:
-		return d.held(due)
+	case d.isSpared(): // though the end may have moved since the question
+		out, _ := d.obey(d.e.Answer.For)
+		return out
 	case sent == lastProbe, sent > 0 && d.now >= due: // its answer is to come, and nobody looks for it yet
 		return d.listen(sent)
+	case d.now < due && d.pollsEvery() == 0 && !changed:
+		return d.wait(due)
+	case d.e.Anew: // another visit decides about the silence since then
+		return d.wait(d.now.Add(d.p.Tick))
+	case d.s.Holds > 0:
+		return d.held(due)
 	}
 	if out, wanted := d.look(due); wanted {
 		return out
@@ -64,9 +71,6 @@ func (d *decision) silence() Outcome {
 		return out
 	}
 	switch {
-	case spared:
-		out, _ := d.obey(d.e.Answer.For)
-		return out
 	case d.now < due:
 		return d.wait(due)
 	case d.s.Silence.Stage == Ignored:
@@ -89,7 +93,8 @@ func (d *decision) isEarly() bool {
 		return d.e.Touched.Add(patience) > d.now
 	case Extended, Waiting:
 		timeout := d.p.pressed(d.p.timeout(d.s), d.e.Pressure)
-		return q.Why == Idle && d.e.Touched.Add(timeout) > d.now
+		gone := q.Why == NoAnswer && d.p.ProbeCount == 0 && !d.isFinal() // the probes are
+		return (q.Why == Idle || gone) && d.e.Touched.Add(timeout) > d.now
 	}
 	return false
 }
@@ -219,10 +224,7 @@ func (d *decision) silent(why Reason) Outcome {
 // over decides about a silence that nothing can end any more but the user's word.
 func (d *decision) over(why Reason) Outcome {
 	if d.p.Asks && !d.isFinal() {
-		switch a := d.e.Answer; {
-		case a.For == 0 && a.Asked != 0: // about the silence before, in this visit
-			return d.wait(d.now.Add(d.p.Tick))
-		case a.For != why:
+		if d.e.Answer.For != why {
 			return Outcome{Do: Ask, Why: why}
 		}
 		out, spared := d.obey(why)

@@ -190,8 +190,8 @@ func TestStagesUnderALongerTimeout(t *testing.T) {
 func TestAnswersHoldUnderANewConfig(t *testing.T) {
 	for _, timeout := range []time.Duration{50 * tick, 100 * tick} {
 		p := rules.Policy{Timeout: timeout, Asks: true}
-		trace(t, p, rules.State{}, row{now: at(60), with: answer(rules.NoAnswer, rules.Verdict(70*tick)), want: look})
-		trace(t, p, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Verdict(70*tick))), want: wait(at(130))})
+		heard := asked(rules.Socket{Heard: at(1), Signs: 1})
+		trace(t, p, rules.State{}, row{now: at(60), with: and(heard, answer(rules.NoAnswer, rules.Verdict(70*tick))), want: wait(at(130))})
 		trace(t, p, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Pardon)), want: wait(at(60).Add(timeout))})
 		trace(t, p, rules.State{}, row{now: at(60), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: wait(at(60).Add(timeout))})
 	}
@@ -200,10 +200,19 @@ func TestAnswersHoldUnderANewConfig(t *testing.T) {
 	trace(t, rules.Policy{Timeout: 50 * tick}, rules.State{}, row{now: at(60), with: and(mute, answer(rules.NoAnswer, rules.Pardon)), want: closes(rules.Idle)})
 }
 
-// The user was asked, the connection was touched, and all that took a timeout. The next question is for another visit.
-func TestOneQuestionForAVisit(t *testing.T) {
-	asked := func(e *rules.Evidence) { e.Answer.Asked = at(1) }
-	trace(t, rules.Policy{Asks: true}, rules.State{}, row{now: at(16), with: and(mute, asked), want: wait(at(17))}, row{now: at(17), with: mute, want: ask(rules.Idle)})
+// The connection was touched in its visit, and then the visit took a timeout. Another visit decides about that.
+func TestAVisitIsAboutOneSilence(t *testing.T) {
+	anew := func(e *rules.Evidence) { e.Anew = true }
+	for _, p := range []rules.Policy{{}, {Asks: true}, probing} {
+		trace(t, p, rules.State{}, row{now: at(16), with: and(mute, anew), want: wait(at(17))})
+		trace(t, p, rules.State{Holds: 1}, row{now: at(16), with: and(stuck(7), anew), want: wait(at(17))})
+	}
+}
+
+// Probes are gone while a connection has more time since nobody has answered one. Its timeout is longer.
+func TestExtendedWithoutProbes(t *testing.T) {
+	extended := rules.State{Silence: rules.Silence{Stage: rules.Extended, Why: rules.NoAnswer, Until: at(25)}}
+	trace(t, rules.Policy{Timeout: 60 * tick}, extended, row{now: at(25), with: mute, want: wait(at(60))}, row{now: at(60), with: mute, want: closes(rules.Idle)})
 }
 
 // The timeout has become longer while the connection waits for its turn.
