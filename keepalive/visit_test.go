@@ -74,9 +74,11 @@ func TestTheSocketIsAskedAgainAfterATouch(t *testing.T) {
 		v.apply(rules.Outcome{Do: rules.Look})
 		require.True(t, Touch(c))
 		time.Sleep(1100 * ms)
-		require.Equal(t, rules.Look, v.decide().Do)
-		v.apply(rules.Outcome{Do: rules.Look})
-		require.Equal(t, rules.Close, v.decide().Do)
+		require.Equal(t, rules.Wait, v.decide().Do, "that silence is for another visit")
+		another := &visit{Guard: v.Guard}
+		require.Equal(t, rules.Look, another.decide().Do)
+		another.apply(rules.Outcome{Do: rules.Look})
+		require.Equal(t, rules.Close, another.decide().Do)
 	})
 }
 

@@ -74,6 +74,16 @@ func TestFirstMessage(t *testing.T) {
 	trace(t, p, s, row{now: rules.Never - 1, want: wait(rules.Never)})
 }
 
+// The first message came while the user was asked about it, and the user changed the connection. That was a touch.
+func TestFirstMessageDuringTheQuestion(t *testing.T) {
+	p := rules.Policy{Timeout: 60 * tick, First: 10 * tick, Asks: true}
+	changed := and(life(rules.Touches), answer(rules.FirstMessage, rules.Verdict(5*tick)), func(e *rules.Evidence) { e.Changed = true })
+	opened := rules.State{Silence: rules.Silence{Stage: rules.Opened, Why: rules.FirstMessage, Until: at(10)}}
+	trace(t, p, opened, row{now: at(10), with: changed, want: look})
+	trace(t, p, opened, row{now: at(10), with: and(asked(rules.Socket{Heard: at(10), Signs: 1}), changed), want: rules.Outcome{Do: rules.Heard, Until: at(10)}})
+	trace(t, p, opened, row{now: at(10), with: and(mute, changed), want: wait(at(15))})
+}
+
 // After an update, the first message has its time from the opening. What is fresh goes
 // by the new policy, and zero means Timeout.
 func TestFirstMessageAfterUpdate(t *testing.T) {

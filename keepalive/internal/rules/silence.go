@@ -52,7 +52,7 @@ func (d *decision) silence() Outcome {
 	switch {
 	case !d.e.Due:
 		return d.wait(due)
-	case d.isSpared(): // though the end may have moved since the question
+	case d.isSpared() && !changed: // though the end may have moved since the question
 		out, _ := d.obey(d.e.Answer.For)
 		return out
 	case sent == lastProbe, sent > 0 && d.now >= due: // its answer is to come, and nobody looks for it yet
