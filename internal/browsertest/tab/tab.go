@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -137,10 +138,14 @@ func Eval[T any](b *Tab, expression string) T {
 // Until waits until a condition holds in the page.
 func (b *Tab) Until(condition string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool {
+	holds := assert.Eventually(b.t, func() bool {
 		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+condition+")"))
 		return err == nil && v
 	}, Eternal, 50*time.Millisecond, condition)
+	if !holds {
+		b.t.Log(Eval[string](b, "[location.href, document.activeElement?.id, document.activeElement?.value, document.body.innerText.slice(0, 2000)].join(`\\n`)"))
+		b.t.FailNow()
+	}
 }
 
 // Dress has the page be seen in a colour scheme and a size.
