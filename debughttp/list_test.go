@@ -417,6 +417,17 @@ func TestLooksTakeTurns(t *testing.T) {
 	})
 }
 
+// A look that took a minute has waited for a processor. A page that asks meanwhile still has its answer in time.
+func TestRestAfterALongLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLooks()
+		require.NoError(t, l.do(t.Context(), func() { time.Sleep(time.Minute) }))
+		begin := time.Now()
+		require.NoError(t, l.do(t.Context(), func() {}))
+		require.Equal(t, maxRest, time.Since(begin))
+	})
+}
+
 // A page of very many is as exact as one of a few, and takes a moment.
 func TestAPageOfVeryMany(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: time.Hour})

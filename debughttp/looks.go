@@ -9,8 +9,12 @@ import (
 
 const (
 	// restShare bounds the looks at all connections to a quarter of one processor: after each
-	// comes a rest of so many times its cost.
+	// comes a rest of so many times its time.
 	restShare = 3
+
+	// maxRest is the longest rest. A look that long has mostly waited for a processor, and a page
+	// waits for 20 s.
+	maxRest = 5 * time.Second
 
 	// maxWaiting is how many requests may wait for their look.
 	maxWaiting = 16
@@ -65,7 +69,7 @@ func (l *looks) do(ctx context.Context, f func()) error {
 		return context.Cause(ctx)
 	}
 	begin := time.Now()
-	defer func() { l.next = time.Now().Add(restShare * time.Since(begin)) }()
+	defer func() { l.next = time.Now().Add(min(restShare*time.Since(begin), maxRest)) }()
 	f()
 	return nil
 }
