@@ -132,10 +132,14 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 		e.queueSettle(b, t, outcomes, settled)
 		if limits.most > 0 {
 			e.queueFence(b, t, s, &fenced)
-			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
-				s.fenced, s.term, fenceFor, maxBytes, engine.CeilMillis(ask.Late), limits.look, s.window()).Query(func(rows pgx.Rows) error {
-				return leased.read(rows, t.Name, false)
-			})
+			sql, args := e.sql.Lease, []any{
+				t.no, engine.CeilMillis(ask.Late), limits.look, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
+				s.fenced, s.term, fenceFor, maxBytes,
+			}
+			if s.wanted != nil {
+				sql, args = e.sql.LeaseOwn, append(args, s.wanted, s.mask, window)
+			}
+			b.Queue(sql, args...).Query(func(rows pgx.Rows) error { return leased.read(rows, t.Name, false) })
 		}
 		b.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	})

@@ -30,59 +30,67 @@ func TestATaskThatIsChangedWhileAStatementLooksForItIsLeftAlone(t *testing.T) {
 			require.NoError(t, err)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			e := openTopic(t, engine.Topic{Name: "orders", Retries: -1, Retain: time.Hour})
-			set(t, e, engine.Task{ID: "1", Due: time.Unix(1, 0)})
-			pool := newPool(t)
-			holder, err := pool.Begin(t.Context())
-			require.NoError(t, err)
-			defer holder.Rollback(t.Context())
-			_, err = holder.Exec(t.Context(), "SELECT pg_advisory_xact_lock(42)")
-			require.NoError(t, err)
+		t.Run(name, func(t *testing.T) { changeDuringALease(t, change, false) })
+		t.Run(name+", own slots", func(t *testing.T) { changeDuringALease(t, change, true) })
+	}
+}
 
-			slow := strings.Replace(e.Statements().Lease, "::bigint AS now)", "::bigint AS now FROM (SELECT pg_advisory_xact_lock(42)) AS lock OFFSET 0)", 1)
-			require.NotEqual(t, e.Statements().Lease, slow)
-			leased := make(chan string)
-			go func() {
-				tx, err := pool.Begin(t.Context())
-				if err == nil {
-					_, err = tx.Exec(t.Context(), e.Statements().Planner)
-				}
-				if err != nil {
-					leased <- err.Error()
-					return
-				}
-				rows, err := tx.Query(t.Context(), slow, 1, nil, 7, 3600000, "a", 10, nil, 0, 1, 1000, 0, 10, nil)
-				n := 0
-				for err == nil && rows.Next() {
-					n++
-				}
-				if err == nil {
-					err = rows.Err()
-				}
-				if err == nil {
-					err = tx.Commit(t.Context())
-				}
-				if err != nil {
-					leased <- err.Error()
-					return
-				}
-				leased <- strings.Repeat("row ", n)
-			}()
-			require.Eventually(t, func() (waits bool) {
-				require.NoError(t, pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waits))
-				return waits
-			}, time.Minute, 10*time.Millisecond)
-			change(t, e)
-			before := get(t, e, "1")
-			require.NoError(t, holder.Commit(t.Context()))
-			require.Empty(t, <-leased)
-			require.Equal(t, before, get(t, e, "1"))
-			all, err := e.Executions(t.Context(), key("1"), 10)
-			require.NoError(t, err)
-			for _, one := range all {
-				require.NotContains(t, one.Error, "the lease of", "%+v", one)
-			}
-		})
+func changeDuringALease(t *testing.T, change func(*testing.T, engine.Engine), own bool) {
+	t.Helper()
+	e := openTopic(t, engine.Topic{Name: "orders", Retries: -1, Retain: time.Hour})
+	set(t, e, engine.Task{ID: "1", Due: time.Unix(1, 0)})
+	pool := newPool(t)
+	holder, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer holder.Rollback(t.Context())
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_xact_lock(42)")
+	require.NoError(t, err)
+
+	lease, args := e.Statements().Lease, []any{1, 0, 10, 3600000, "a", 10, nil, 0, 1, 1000}
+	if own {
+		lease, args = e.Statements().LeaseOwn, append(args, []int16{0, 1, 2, 3, 4, 5, 6, 7}, 7, 100)
+	}
+	slow := strings.Replace(lease, "::bigint AS now)", "::bigint AS now FROM (SELECT pg_advisory_xact_lock(42)) AS lock OFFSET 0)", 1)
+	require.NotEqual(t, lease, slow)
+	leased := make(chan string, 1)
+	go func() {
+		tx, err := pool.Begin(t.Context())
+		if err == nil {
+			_, err = tx.Exec(t.Context(), e.Statements().Planner)
+		}
+		if err != nil {
+			leased <- err.Error()
+			return
+		}
+		rows, err := tx.Query(t.Context(), slow, args...)
+		n := 0
+		for err == nil && rows.Next() {
+			n++
+		}
+		if err == nil {
+			err = rows.Err()
+		}
+		if err == nil {
+			err = tx.Commit(t.Context())
+		}
+		if err != nil {
+			leased <- err.Error()
+			return
+		}
+		leased <- strings.Repeat("row ", n)
+	}()
+	require.Eventually(t, func() (waits bool) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waits))
+		return waits
+	}, time.Minute, 10*time.Millisecond)
+	change(t, e)
+	before := get(t, e, "1")
+	require.NoError(t, holder.Commit(t.Context()))
+	require.Empty(t, <-leased)
+	require.Equal(t, before, get(t, e, "1"))
+	all, err := e.Executions(t.Context(), key("1"), 10)
+	require.NoError(t, err)
+	for _, one := range all {
+		require.NotContains(t, one.Error, "the lease of", "%+v", one)
 	}
 }

@@ -11,9 +11,10 @@ import (
 //go:embed sql/*.sql sql/snippets/*.sql
 var texts embed.FS
 
-// statements are the files of directory sql, each for the field of its name.
+// statements are the files of directory sql, each for the field of its name. LeaseOwn is lease.sql for some of
+// a topic's slots: it looks at the first $13 due tasks of all, in search of them.
 type statements struct {
-	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, List, Lock,
+	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, LeaseOwn, List, Lock,
 	Move, Notify, Now, Peek, PeekAll, Planner, Raise, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
@@ -40,14 +41,21 @@ func newStatements(schema string) statements {
 	common := strings.NewReplacer(words...)
 	replacer := strings.NewReplacer(append(words,
 		"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
-		"{first waiting}", strings.Replace(common.Replace(read("snippets/first")), "{state}", "1", 1), // due ones
-		"{first running}", strings.Replace(common.Replace(read("snippets/first")), "{state}", "2", 1),
 		"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
 		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows
 	)...)
 	fields := reflect.ValueOf(&s).Elem()
 	for i := range fields.NumField() {
-		fields.Field(i).SetString(replacer.Replace(read(strings.ToLower(fields.Type().Field(i).Name))))
+		file, own := strings.CutSuffix(fields.Type().Field(i).Name, "Own")
+		due := "snippets/due"
+		if own {
+			due = "snippets/dueown"
+		}
+		text := strings.NewReplacer(
+			"{due waiting}", strings.ReplaceAll(read(due), "{state}", "1"),
+			"{due running}", strings.ReplaceAll(read(due), "{state}", "2"),
+		).Replace(read(strings.ToLower(file)))
+		fields.Field(i).SetString(replacer.Replace(text))
 	}
 	return s
 }

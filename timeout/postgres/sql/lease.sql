@@ -1,6 +1,5 @@
--- What has been due for less than $11 is left alone. Of what is due first, $13 are looked at: there may be
--- very many of other slots. NULL is no bound. State and filed are compared again when a row is locked:
--- somebody may have leased the task meanwhile. A ctid is not compared again by PostgreSQL 15.13, and is by 15.18.
+-- Leases at most $6 of what is due, and looks at $3. What has been due for less than $2 is left alone.
+-- State and filed are compared again when a row is locked: somebody may have leased the task meanwhile.
 WITH {clock},
 p AS MATERIALIZED (
     SELECT p.no, p.attempts
@@ -12,17 +11,15 @@ p AS MATERIALIZED (
 -- The last that could be leased if nothing was outlived: what was outlived later has to wait. It
 -- is looked for where something was.
 last AS MATERIALIZED (
-    SELECT k.filed
-    FROM {first waiting} k
-    WHERE {mine}
-    ORDER BY k.filed, k.id
+    SELECT t.filed
+    FROM {due waiting}
+    ORDER BY t.filed, t.id
     OFFSET $6::bigint - 1 LIMIT 1
 ),
 outlived AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
-    FROM {first running} k JOIN {s}.hw_tasks t ON t.ctid = k.place AND t.state = 2 AND t.filed = k.filed
-    WHERE {mine} AND coalesce(k.filed <= (SELECT filed FROM last), true)
-    ORDER BY k.filed, k.id
+    FROM {due running} AND coalesce(t.filed <= (SELECT filed FROM last), true)
+    ORDER BY t.filed, t.id
     LIMIT $6::bigint
     FOR UPDATE OF t SKIP LOCKED
 ),
@@ -30,11 +27,10 @@ outlived AS MATERIALIZED (
 -- Where there are many, more than can be leased are looked at.
 fresh AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size,
-        t.moved AND t.due > (SELECT now FROM clock) - $11 AS early
-    FROM {first waiting} k JOIN {s}.hw_tasks t ON t.ctid = k.place AND t.state = 1 AND t.filed = k.filed
-    WHERE {mine}
-    ORDER BY k.filed, k.id
-    LIMIT $12::bigint - (SELECT count(*) FROM outlived)
+        t.moved AND t.due > (SELECT now FROM clock) - $2::bigint AS early
+    FROM {due waiting}
+    ORDER BY t.filed, t.id
+    LIMIT $3::bigint - (SELECT count(*) FROM outlived)
     FOR UPDATE OF t SKIP LOCKED
 ),
 -- Large payloads end it early, after one more than there is room for.
