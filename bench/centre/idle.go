@@ -42,7 +42,7 @@ func idleCost(open opener, server func(context.Context) (float64, error), note *
 				if err := eventually(ctx, func() (bool, error) { return len(centre.Stats()) >= *idleTopics, nil }); err != nil {
 					return err
 				}
-				time.Sleep(2 * time.Second) // for the first looks
+				time.Sleep(10 * time.Second) // for the first looks, and for what the server does about new tables
 				own, theirs, err := processor(ctx, server)
 				if err != nil {
 					return err

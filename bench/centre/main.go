@@ -35,7 +35,7 @@ var (
 	rate       = flag.Int("rate", 10_000, "tasks per second of the steady load")
 	drain      = flag.Int("drain", 1_000_000, "how many tasks are pending for the longest script")
 	moves      = flag.Int("moves", 1_000_000, "how many moves there are, of 10,000 tasks")
-	idle       = flag.Duration("idle", 10*time.Second, "how long idle topics are looked at")
+	idle       = flag.Duration("idle", 30*time.Second, "how long idle topics are looked at")
 	dead       = flag.Duration("dead", 10*time.Second, "how long a master is dead")
 	prof       = flag.String("profile", "", "a file for a CPU profile of this process")
 	out        = flag.String("out", "", "a file for the table, besides standard output")

@@ -153,6 +153,7 @@ func (s *shell) run(w *world) (done []move) {
 		t.seen = true
 		if !quiet {
 			e = e.Lasting()
+			w.anew()
 		}
 		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
 		if e.Begun == 0 {
@@ -190,7 +191,7 @@ func (s *shell) run(w *world) (done []move) {
 			done = append(done, move{nearMiss, 0})
 		}
 		w.meanwhile(s, 2*n+1)
-		w.did(s, out.Do)
+		w.did(s, out)
 		switch out.Do {
 		case rules.Wait:
 			if t.due && t.seen {

@@ -37,6 +37,14 @@ type past struct {
 	called rules.Time // when the user was last asked, or a probe sent
 	probed rules.Time // when the last probe was sent, or could not be
 	failed bool       // it could not be
+	spared rules.Time // the user has spared this silence until then
+	done   done
+}
+
+// A done is how often something was done about one silence.
+type done struct {
+	asked         int // and the user did not spare it
+	probed, would int
 }
 
 // moments are when something last happened, at an instant.
@@ -76,22 +84,63 @@ func (w *world) meanwhile(s *shell, point int) {
 		}
 	}
 	pass(v.before)
+	v.changes(v.what)
 	v.what.do(w, s, v.m)
 	pass(v.after)
 }
 
+// anew notes that the connection was touched.
+func (w *world) anew() {
+	if w.slow != nil {
+		w.slow.past.done, w.slow.past.spared = done{}, 0
+	}
+}
+
+// changes notes an event that changes what is to be done about a silence.
+func (v *slowVisit) changes(what event) {
+	switch what.name {
+	case "updated", "pressure or not", "own timeout", "held", "released":
+		v.past.done = done{}
+		if what.name == "updated" && v.past.spared == rules.Never { // an update ends an Ignore
+			v.past.spared = 0
+		}
+	}
+}
+
 // did notes what was done in a visit.
-func (w *world) did(s *shell, do rules.Action) {
+func (w *world) did(s *shell, out rules.Outcome) {
 	v := w.slow
 	if v == nil {
 		return
 	}
-	switch p := &v.past; do {
+	p, verdict := &v.past, s.mood.verdict
+	limit := out.Why == rules.ReadIdle || out.Why == rules.WriteIdle
+	counts := (s.timer.rearmed || s.timer.seen) && !limit // nobody has touched it since the decision
+	if counts && (out.Would[rules.Idle] || out.Would[rules.NoAnswer] || out.Would[rules.FirstMessage]) {
+		p.done.would++
+	}
+	switch out.Do {
 	case rules.Look:
-		p.looked = v.moments(w, s.now)
+		now := v.moments(w, s.now)
+		if now.received > p.looked.received || now.took > p.looked.took { // this may be slow, and begin anew
+			p.done = done{}
+		}
+		p.looked = now
 	case rules.Ask:
 		p.called = s.now
+		switch {
+		case !counts:
+		case verdict == rules.Pardon:
+			p.spared = rules.Never
+		case verdict > 0:
+			p.spared = s.now.Add(time.Duration(verdict))
+		default:
+			p.done.asked++
+		}
 	case rules.Probe:
+		if counts {
+			p.done.probed++
+		}
 		p.called, p.failed, v.m.sent = s.now, s.mood.fails, s.now
 		if s.state.Silence.Probes != 255 { // otherwise the user's probe before this one is waited for
 			p.probed = s.now
@@ -107,6 +156,9 @@ func (v *slowVisit) visit(w *world, s *shell) {
 		v.each = false
 		w.visits++
 		w.acts += len(moves)
+		if wrong := v.tooOften(w, s); wrong != "" && w.wrong == "" {
+			w.wrong = fmt.Sprintf("at %v %s in one silence: %+v\n%s", s.now.Sub(born), wrong, v.past, detail(s, v.m))
+		}
 		for _, m := range moves {
 			switch m.do {
 			case endless:
@@ -118,6 +170,24 @@ func (v *slowVisit) visit(w *world, s *shell) {
 			}
 		}
 	}
+}
+
+// tooOften returns what was done too often about one silence, or "".
+func (v *slowVisit) tooOften(w *world, s *shell) string {
+	p, done := &w.policies[s.policy], v.past.done
+	probes := p.ProbeCount
+	if p.Asks && probes > 0 {
+		probes++ // the user's
+	}
+	switch {
+	case done.asked > 1:
+		return "asked twice"
+	case done.would > 1:
+		return "counted twice by a dry run"
+	case done.probed > probes:
+		return "probed too often"
+	}
+	return ""
 }
 
 // unfair returns what is wrong about closing a connection now, for a reason, or "".
@@ -139,6 +209,12 @@ func (v *slowVisit) unfair(w *world, s *shell, why rules.Reason) string {
 		return "" // some of its probe may have been sent
 	case looked.at < past.called:
 		return "nobody has looked since the user was called"
+	}
+	switch why {
+	case rules.Idle, rules.NoAnswer, rules.FirstMessage:
+		if p.Asks && m.holds == 0 && s.now < past.spared {
+			return "spared by the user"
+		}
 	}
 	switch why {
 	case rules.Idle:
@@ -286,6 +362,7 @@ func (w *world) disturb(depth int) (failure string) {
 		for _, e := range w.events {
 			j := n
 			v := slowVisit{point: -1, m: &j.model, past: j.past}
+			v.changes(e)
 			w.slow = &v
 			if !e.do(w, &j.shell, &j.model) {
 				continue
@@ -319,6 +396,7 @@ func (w *world) disturb(depth int) (failure string) {
 // runSlowly lets an event happen with a slow visit, and then time pass.
 func (w *world) runSlowly(v slowVisit, e event, s *shell) {
 	w.slow = &v
+	v.changes(e)
 	e.do(w, s, v.m)
 	next.do(w, s, v.m)
 	if w.wrong == "" && s.closed == 0 && v.lives(w, s) && w.wrong == "" {
