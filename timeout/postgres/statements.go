@@ -30,7 +30,6 @@ var snippets = []string{
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{time}", timeOf,
-	"{mine}", "($2::smallint[] IS NULL OR (k.slot & $3::smallint) = ANY ($2))",
 	"{task}", "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload, t.created, t.calls, t.failures",
 }
 
@@ -51,7 +50,7 @@ func newStatements(schema string) statements {
 		if own {
 			due = "snippets/dueown"
 		}
-		text := strings.NewReplacer(
+		text := strings.NewReplacer( // tables and conditions
 			"{due waiting}", strings.ReplaceAll(read(due), "{state}", "1"),
 			"{due running}", strings.ReplaceAll(read(due), "{state}", "2"),
 		).Replace(read(strings.ToLower(file)))

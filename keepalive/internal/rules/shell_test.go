@@ -153,7 +153,7 @@ func (s *shell) run(w *world) (done []move) {
 		t.seen = true
 		if !quiet {
 			e = e.Lasting()
-			w.anew()
+			w.newSilence()
 		}
 		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
 		if e.Begun == 0 {

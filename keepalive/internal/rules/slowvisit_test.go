@@ -38,13 +38,14 @@ type past struct {
 	probed rules.Time // when the last probe was sent, or could not be
 	failed bool       // it could not be
 	spared rules.Time // the user has spared this silence until then
-	done   done
+	about  tally
 }
 
-// A done is how often something was done about one silence.
-type done struct {
-	asked         int // and the user did not spare it
-	probed, would int
+// A tally counts what was done about one silence.
+type tally struct {
+	asked  int // and the user did not spare it
+	probed int // and the probe was sent
+	would  int // in a dry run
 }
 
 // moments are when something last happened, at an instant.
@@ -84,26 +85,33 @@ func (w *world) meanwhile(s *shell, point int) {
 		}
 	}
 	pass(v.before)
-	v.changes(v.what)
-	v.what.do(w, s, v.m)
+	if v.what.do(w, s, v.m) {
+		v.changed(w, s, v.what)
+	}
 	pass(v.after)
 }
 
-// anew notes that the connection was touched.
-func (w *world) anew() {
+// newSilence notes that a silence has ended.
+func (w *world) newSilence() {
 	if w.slow != nil {
-		w.slow.past.done, w.slow.past.spared = done{}, 0
+		w.slow.past.about, w.slow.past.spared = tally{}, 0
 	}
 }
 
-// changes notes an event that changes what is to be done about a silence.
-func (v *slowVisit) changes(what event) {
+// changed notes an event that changes what is to be done about a silence.
+func (v *slowVisit) changed(w *world, s *shell, what event) {
 	switch what.name {
-	case "updated", "pressure or not", "own timeout", "held", "released":
-		v.past.done = done{}
-		if what.name == "updated" && v.past.spared == rules.Never { // an update ends an Ignore
+	case "updated":
+		v.past.about = tally{}
+		if v.past.spared == rules.Never { // an update ends an Ignore
 			v.past.spared = 0
 		}
+	case "pressure or not":
+		if w.policies[s.policy].Pressed > 0 {
+			v.past.about = tally{}
+		}
+	case "own timeout", "held", "released":
+		v.past.about = tally{}
 	}
 }
 
@@ -113,39 +121,66 @@ func (w *world) did(s *shell, out rules.Outcome) {
 	if v == nil {
 		return
 	}
-	p, verdict := &v.past, s.mood.verdict
-	limit := out.Why == rules.ReadIdle || out.Why == rules.WriteIdle
-	counts := (s.timer.rearmed || s.timer.seen) && !limit // nobody has touched it since the decision
-	if counts && (out.Would[rules.Idle] || out.Would[rules.NoAnswer] || out.Would[rules.FirstMessage]) {
-		p.done.would++
+	p := &v.past
+	touched := !s.timer.rearmed && !s.timer.seen // since the decision: it was about the silence before
+	if limit := out.Why == rules.ReadIdle || out.Why == rules.WriteIdle; !limit && !touched {
+		if wrong := p.count(out, s, &w.policies[s.policy]); wrong != "" && w.wrong == "" {
+			w.wrong = fmt.Sprintf("at %v %s\n%+v\n%s", s.now.Sub(born), wrong, v.past, detail(s, v.m))
+		}
 	}
 	switch out.Do {
 	case rules.Look:
 		now := v.moments(w, s.now)
-		if now.received > p.looked.received || now.took > p.looked.took { // this may be slow, and begin anew
-			p.done = done{}
+		if now.received > p.looked.received { // this program may be slow to read, and then the user is asked again
+			p.about.asked = 0
+		}
+		if now.took > p.looked.took { // a held connection begins anew
+			p.about = tally{}
 		}
 		p.looked = now
 	case rules.Ask:
 		p.called = s.now
-		switch {
-		case !counts:
-		case verdict == rules.Pardon:
-			p.spared = rules.Never
-		case verdict > 0:
-			p.spared = s.now.Add(time.Duration(verdict))
-		default:
-			p.done.asked++
-		}
 	case rules.Probe:
-		if counts {
-			p.done.probed++
-		}
 		p.called, p.failed, v.m.sent = s.now, s.mood.fails, s.now
 		if s.state.Silence.Probes != 255 { // otherwise the user's probe before this one is waited for
 			p.probed = s.now
 		}
 	}
+}
+
+// count counts what is done about a silence. It returns what is wrong with that, or "".
+func (p *past) count(out rules.Outcome, s *shell, policy *rules.Policy) string {
+	verdict, spared, n := s.mood.verdict, p.spared > s.now && s.state.Holds == 0, &p.about
+	probes := policy.ProbeCount
+	if policy.Asks && probes > 0 {
+		probes++ // the user's
+	}
+	would := out.Would[rules.Idle] || out.Would[rules.NoAnswer] || out.Would[rules.FirstMessage]
+	switch {
+	case would:
+		n.would++
+	case out.Do == rules.Ask && verdict == rules.Pardon:
+		p.spared = rules.Never
+	case out.Do == rules.Ask && verdict > 0:
+		p.spared = s.now.Add(time.Duration(verdict))
+	case out.Do == rules.Ask:
+		n.asked++
+	case out.Do == rules.Probe && !s.mood.fails:
+		n.probed++
+	default:
+		return ""
+	}
+	switch {
+	case spared && policy.Asks:
+		return "something is done, though the user has spared it"
+	case n.would > 1:
+		return "counted twice by a dry run"
+	case n.asked > 1:
+		return "asked twice"
+	case n.probed > probes:
+		return "probed too often"
+	}
+	return ""
 }
 
 // visit is a visit that may take time, and another one if the connection was handed over meanwhile.
@@ -156,9 +191,6 @@ func (v *slowVisit) visit(w *world, s *shell) {
 		v.each = false
 		w.visits++
 		w.acts += len(moves)
-		if wrong := v.tooOften(w, s); wrong != "" && w.wrong == "" {
-			w.wrong = fmt.Sprintf("at %v %s in one silence: %+v\n%s", s.now.Sub(born), wrong, v.past, detail(s, v.m))
-		}
 		for _, m := range moves {
 			switch m.do {
 			case endless:
@@ -170,24 +202,6 @@ func (v *slowVisit) visit(w *world, s *shell) {
 			}
 		}
 	}
-}
-
-// tooOften returns what was done too often about one silence, or "".
-func (v *slowVisit) tooOften(w *world, s *shell) string {
-	p, done := &w.policies[s.policy], v.past.done
-	probes := p.ProbeCount
-	if p.Asks && probes > 0 {
-		probes++ // the user's
-	}
-	switch {
-	case done.asked > 1:
-		return "asked twice"
-	case done.would > 1:
-		return "counted twice by a dry run"
-	case done.probed > probes:
-		return "probed too often"
-	}
-	return ""
 }
 
 // unfair returns what is wrong about closing a connection now, for a reason, or "".
@@ -210,11 +224,8 @@ func (v *slowVisit) unfair(w *world, s *shell, why rules.Reason) string {
 	case looked.at < past.called:
 		return "nobody has looked since the user was called"
 	}
-	switch why {
-	case rules.Idle, rules.NoAnswer, rules.FirstMessage:
-		if p.Asks && m.holds == 0 && s.now < past.spared {
-			return "spared by the user"
-		}
+	if silence := why == rules.Idle || why == rules.NoAnswer || why == rules.FirstMessage; silence && p.Asks && m.holds == 0 && s.now < past.spared {
+		return "spared by the user"
 	}
 	switch why {
 	case rules.Idle:
@@ -362,7 +373,7 @@ func (w *world) disturb(depth int) (failure string) {
 		for _, e := range w.events {
 			j := n
 			v := slowVisit{point: -1, m: &j.model, past: j.past}
-			v.changes(e)
+			v.changed(w, &j.shell, e)
 			w.slow = &v
 			if !e.do(w, &j.shell, &j.model) {
 				continue
@@ -396,7 +407,7 @@ func (w *world) disturb(depth int) (failure string) {
 // runSlowly lets an event happen with a slow visit, and then time pass.
 func (w *world) runSlowly(v slowVisit, e event, s *shell) {
 	w.slow = &v
-	v.changes(e)
+	v.changed(w, s, e)
 	e.do(w, s, v.m)
 	next.do(w, s, v.m)
 	if w.wrong == "" && s.closed == 0 && v.lives(w, s) && w.wrong == "" {

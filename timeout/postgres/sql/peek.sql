@@ -11,7 +11,7 @@ SELECT clock.now, p.paused,
                 FROM {s}.hw_tasks t
                 WHERE t.topic = p.no AND t.state = s.state AND t.filed <= clock.now
                 ORDER BY t.filed, t.id LIMIT $7::bigint) k
-            WHERE {mine} OR k.n = $7 ORDER BY k.filed, k.id LIMIT 1),
+            WHERE $2::smallint[] IS NULL OR (k.slot & $3::smallint) = ANY ($2) OR k.n = $7 ORDER BY k.filed, k.id LIMIT 1),
         (SELECT CASE WHEN count(*) = 1000 THEN least(min(l.at) FILTER (WHERE l.mine), max(l.filed)) ELSE min(l.at) FILTER (WHERE l.mine) END
             FROM (SELECT t.filed, {time} AS at, $2 IS NULL OR (t.slot & $3) = ANY ($2) AS mine
                 FROM {s}.hw_tasks t

@@ -1,4 +1,5 @@
--- What is not leased has outlived its last attempt, or was moved and is not due yet.
+-- What is not leased has outlived its last attempt, or was moved and is not due yet. A row that somebody has changed
+-- since the statement began stands elsewhere now: it is neither found there nor logged.
 given AS MATERIALIZED (
     SELECT o.*, o.early OR o.state = 2 AND o.attempts >= p.attempts AS kept FROM picked o, p
 ),
@@ -6,7 +7,7 @@ logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
     SELECT clock.now, o.version, 0, 0, p.no, o.attempts, CASE WHEN o.kept THEN 4 ELSE 1 END, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
     FROM given o, p, clock
-    WHERE o.state = 2
+    WHERE o.state = 2 AND EXISTS (SELECT FROM {s}.hw_tasks t WHERE t.ctid = o.place AND t.state = 2)
 )
 UPDATE {s}.hw_tasks t SET
     state = CASE WHEN k.early THEN 1 WHEN k.kept THEN 4 ELSE 2 END,
