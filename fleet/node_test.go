@@ -181,6 +181,30 @@ func TestASessionThatIsClosedIsToldOnce(t *testing.T) {
 	})
 }
 
+func TestASessionThatManyEndAtOnceIsToldOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const sessions = 200
+		f := newFleet(t, 1, nodeConfig)
+		for i := range sessions {
+			s, _ := register(t, f.nodes[0], fmt.Sprint("session-", i))
+			var ended atomic.Int32
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					if f.nodes[0].release(s, ReasonClosed, leaveEnd) {
+						ended.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			require.EqualValues(t, 1, ended.Load())
+		}
+		long(time.Hour)
+		require.Len(t, f.diary.offlines(), sessions)
+		require.Zero(t, f.kept())
+	})
+}
+
 // dies kills the first node, with its 100 sessions. Its first end must be told later than least, and
 // all by most. dies returns the time of death.
 func (f *fleetOf) dies(t *testing.T, least, most time.Duration) (began time.Time) {

@@ -87,5 +87,5 @@ const (
 	racesOfKeepalive = "Everything|Condemned|Shares|Watchers"
 	racesOfGnet      = "MassExpiry|SilentOnes|Eviction|Turns|Verdict|Drain"
 	racesOfTimeout   = "Pull|RunsOnce|Concurrency|Starves|Share|Together|Stopping|Burst|LeavesRoom"
-	racesOfFleet     = "AtOnceLeave|Hops|Closed|ToldOnce|Detached|Kick|RegisteredAgain"
+	racesOfFleet     = "AtOnceLeave|Hops|Closed|ToldOnce|Detached|AKick|Kicked|RegisteredAgain"
 )
