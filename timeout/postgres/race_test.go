@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -86,25 +87,21 @@ func changeDuringALease(t *testing.T, e *postgres.Engine, change func(*testing.T
 	require.NotEqual(t, lease, slow)
 	leased := make(chan string, 1)
 	go func() {
-		tx, err := pool.Begin(t.Context())
-		if err == nil {
-			_, err = tx.Exec(t.Context(), e.Statements().Planner)
-		}
-		if err != nil {
-			leased <- err.Error()
-			return
-		}
-		rows, err := tx.Query(t.Context(), slow, args...)
 		n := 0
-		for err == nil && rows.Next() {
-			n++
-		}
-		if err == nil {
-			err = rows.Err()
-		}
-		if err == nil {
-			err = tx.Commit(t.Context())
-		}
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(t.Context(), e.Statements().Planner); err != nil {
+				return err
+			}
+			rows, err := tx.Query(t.Context(), slow, args...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				n++
+			}
+			return rows.Err()
+		})
 		if err != nil {
 			leased <- err.Error()
 			return

@@ -38,23 +38,25 @@ func newStatements(schema string) statements {
 	var s statements
 	words := append(slices.Clone(snippets), "{s}", quote(schema))
 	common := strings.NewReplacer(words...)
-	replacer := strings.NewReplacer(append(words,
-		"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
-		"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
-		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows
-	)...)
+	fill := func(due string) *strings.Replacer {
+		due = common.Replace(read(due))
+		return strings.NewReplacer(append(slices.Clone(words),
+			"{due waiting}", strings.ReplaceAll(due, "{state}", "1"), // the table of the due tasks, and conditions
+			"{due running}", strings.ReplaceAll(due, "{state}", "2"),
+			"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
+			"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
+			"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows
+		)...)
+	}
+	all, own := fill("snippets/due"), fill("snippets/dueown")
 	fields := reflect.ValueOf(&s).Elem()
 	for i := range fields.NumField() {
-		file, own := strings.CutSuffix(fields.Type().Field(i).Name, "Own")
-		due := "snippets/due"
-		if own {
-			due = "snippets/dueown"
+		replacer := all
+		file, some := strings.CutSuffix(fields.Type().Field(i).Name, "Own")
+		if some {
+			replacer = own
 		}
-		text := strings.NewReplacer( // tables and conditions
-			"{due waiting}", strings.ReplaceAll(read(due), "{state}", "1"),
-			"{due running}", strings.ReplaceAll(read(due), "{state}", "2"),
-		).Replace(read(strings.ToLower(file)))
-		fields.Field(i).SetString(replacer.Replace(text))
+		fields.Field(i).SetString(replacer.Replace(read(strings.ToLower(file))))
 	}
 	return s
 }

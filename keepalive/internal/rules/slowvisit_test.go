@@ -41,7 +41,7 @@ type past struct {
 	about  tally
 }
 
-// A tally counts what was done about one silence.
+// A tally has the numbers of one silence.
 type tally struct {
 	asked  int // and the user did not spare it
 	probed int // and the probe was sent
@@ -98,7 +98,7 @@ func (w *world) newSilence() {
 	}
 }
 
-// changed notes an event that changes what is to be done about a silence.
+// changed notes an event. After some of them a silence is decided about anew.
 func (v *slowVisit) changed(w *world, s *shell, what event) {
 	switch what.name {
 	case "updated":
@@ -148,7 +148,7 @@ func (w *world) did(s *shell, out rules.Outcome) {
 	}
 }
 
-// count counts what is done about a silence. It returns what is wrong with that, or "".
+// count counts an outcome for a silence. It returns an error, or "".
 func (p *past) count(out rules.Outcome, s *shell, policy *rules.Policy) string {
 	verdict, spared, n := s.mood.verdict, p.spared > s.now && s.state.Holds == 0, &p.about
 	probes := policy.ProbeCount
@@ -373,7 +373,7 @@ func (w *world) disturb(depth int) (failure string) {
 		for _, e := range w.events {
 			j := n
 			v := slowVisit{point: -1, m: &j.model, past: j.past}
-			v.changed(w, &j.shell, e)
+			v.changed(w, &j.shell, e) // before its visit
 			w.slow = &v
 			if !e.do(w, &j.shell, &j.model) {
 				continue

@@ -4,5 +4,7 @@
         WHERE t.topic = (SELECT no FROM p) AND t.state = {state} AND t.filed <= (SELECT now FROM clock) - $2::bigint
         ORDER BY t.filed, t.id
         LIMIT $13::bigint -- there may be very many of other slots
-    ) k JOIN {s}.hw_tasks t ON t.ctid = k.place AND t.state = {state} AND t.filed = k.filed AND t.id = k.id
+    ) k
+    -- PostgreSQL 15.13 does not compare a ctid again when it locks a row, and 15.18 does.
+    JOIN {s}.hw_tasks t ON t.ctid = k.place AND t.state = {state} AND t.filed = k.filed AND t.id = k.id
     WHERE (k.slot & $12::smallint) = ANY ($11::smallint[])
