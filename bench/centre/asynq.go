@@ -21,8 +21,8 @@ func asynqServer(addr string) *asynq.Server {
 }
 
 // asynqSchedule schedules tasks for due from 64 goroutines. All subjects use the same ids.
-func asynqSchedule(ctx context.Context, addr string, n int, due time.Time) error {
-	return asynqEnqueue(ctx, addr, n, func(i int) []asynq.Option { return []asynq.Option{asynq.TaskID(id(i)), asynq.ProcessAt(due)} })
+func asynqSchedule(ctx context.Context, addr string, n int, due func() time.Time) error {
+	return asynqEnqueue(ctx, addr, n, func(i int) []asynq.Option { return []asynq.Option{asynq.TaskID(id(i)), asynq.ProcessAt(due())} })
 }
 
 func asynqEnqueue(ctx context.Context, addr string, n int, options func(i int) []asynq.Option) error {
@@ -40,7 +40,7 @@ func asynqScheduleRate(s *servers) func(context.Context) (float64, error) {
 		if err := flushRedis(ctx, s); err != nil {
 			return 0, err
 		}
-		return perSecond(*tasks, func() error { return asynqSchedule(ctx, s.redis, *tasks, time.Now().Add(time.Hour)) })
+		return perSecond(*tasks, func() error { return asynqSchedule(ctx, s.redis, *tasks, inAnHour) })
 	}
 }
 
@@ -50,7 +50,7 @@ func asynqConsumeRate(s *servers) func(context.Context) (float64, error) {
 		if err := flushRedis(ctx, s); err != nil {
 			return 0, err
 		}
-		if err := asynqSchedule(ctx, s.redis, *tasks, time.Now().Add(time.Second)); err != nil {
+		if err := asynqSchedule(ctx, s.redis, *tasks, at(time.Now().Add(time.Second))); err != nil {
 			return 0, err
 		}
 		time.Sleep(2 * time.Second)
@@ -118,9 +118,9 @@ func asynqLateness(s *servers, note *string) func(context.Context) (float64, err
 func asynqMemory(s *servers, ownID bool) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		return memoryPerTask(ctx, s, func() error {
-			due := time.Now().Add(time.Hour)
+			due := at(time.Now().Add(time.Hour))
 			if ownID {
-				return asynqEnqueue(ctx, s.redis, *tasks, func(int) []asynq.Option { return []asynq.Option{asynq.ProcessAt(due)} })
+				return asynqEnqueue(ctx, s.redis, *tasks, func(int) []asynq.Option { return []asynq.Option{asynq.ProcessAt(due())} })
 			}
 			return asynqSchedule(ctx, s.redis, *tasks, due)
 		})

@@ -90,6 +90,12 @@ func steadily(ctx context.Context, rate int, d time.Duration, set func(i int, du
 	return group.Wait()
 }
 
+// inAnHour is the time of a timeout that is set now. Tasks set one after the other have different ones.
+func inAnHour() time.Time { return time.Now().Add(time.Hour) }
+
+// at is one time for all tasks.
+func at(t time.Time) func() time.Time { return func() time.Time { return t } }
+
 // dueIn is a payload of 64 bytes with the action time. It is rounded up to the millisecond, as
 // the subjects with milliseconds do.
 func dueIn(due time.Time) []byte {

@@ -39,7 +39,7 @@ func moveRate(open opener, measure func(context.Context) (store, error), note *s
 		err = with(ctx, open, func(e engine.Engine, centre *timeout.Center) error {
 			const count = 10_000
 			start := time.Now().Add(time.Hour)
-			if err := setInBatches(ctx, centre, count, start); err != nil {
+			if err := setInBatches(ctx, centre, count, at(start)); err != nil {
 				return err
 			}
 			before, err := measure(ctx)

@@ -76,19 +76,19 @@ func with(ctx context.Context, open opener, f func(engine.Engine, *timeout.Cente
 const topic = "bench"
 
 // setSingly sets tasks from 64 goroutines, a call for each.
-func setSingly(ctx context.Context, centre *timeout.Center, n int, due time.Time) error {
+func setSingly(ctx context.Context, centre *timeout.Center, n int, due func() time.Time) error {
 	return parallel(64, n, func(i int) error {
-		_, err := centre.Set(ctx, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due})
+		_, err := centre.Set(ctx, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due()})
 		return err
 	})
 }
 
 // setInBatches sets tasks a thousand at a time, on four goroutines.
-func setInBatches(ctx context.Context, centre *timeout.Center, n int, due time.Time) error {
+func setInBatches(ctx context.Context, centre *timeout.Center, n int, due func() time.Time) error {
 	return parallelChunks(4, n, 1000, func(from, to int) error {
 		batch := make([]timeout.Task, 0, to-from)
 		for i := from; i < to; i++ {
-			batch = append(batch, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due})
+			batch = append(batch, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due()})
 		}
 		answers, err := centre.SetAll(ctx, batch)
 		for _, answer := range answers {
@@ -100,12 +100,12 @@ func setInBatches(ctx context.Context, centre *timeout.Center, n int, due time.T
 	})
 }
 
-type setter func(context.Context, *timeout.Center, int, time.Time) error
+type setter func(context.Context, *timeout.Center, int, func() time.Time) error
 
 func scheduleRate(open opener, set setter) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
 		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
-			figure, err = perSecond(*tasks, func() error { return set(ctx, centre, *tasks, time.Now().Add(time.Hour)) })
+			figure, err = perSecond(*tasks, func() error { return set(ctx, centre, *tasks, inAnHour) })
 			return err
 		})
 		return figure, err
@@ -137,7 +137,7 @@ func redisCost(s *servers, measure func(context.Context) (float64, error), note 
 func consumeRate(open opener) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
 		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
-			if err := setInBatches(ctx, centre, *tasks, time.Now()); err != nil {
+			if err := setInBatches(ctx, centre, *tasks, at(time.Now())); err != nil {
 				return err
 			}
 			figure, err = perSecond(*tasks, func() error { return consume(ctx, centre, *tasks, nil) })
@@ -215,7 +215,7 @@ func redisMemory(s *servers) func(context.Context) (float64, error) {
 			if err != nil {
 				return err
 			}
-			return setInBatches(ctx, centre, *tasks, time.Now().Add(time.Hour))
+			return setInBatches(ctx, centre, *tasks, at(time.Now().Add(time.Hour)))
 		})
 	}
 }
@@ -227,7 +227,7 @@ func longestScript(s *servers, note *string) func(context.Context) (float64, err
 		client := goredis.NewClient(&goredis.Options{Addr: s.redis})
 		defer client.Close()
 		err = with(ctx, onRedis(s), func(_ engine.Engine, centre *timeout.Center) error {
-			if err := setInBatches(ctx, centre, *drain, time.Now()); err != nil {
+			if err := setInBatches(ctx, centre, *drain, at(time.Now())); err != nil {
 				return err
 			}
 			if err := client.ConfigSet(ctx, "slowlog-log-slower-than", "500").Err(); err != nil {

@@ -66,11 +66,11 @@ func newRiver(ctx context.Context, s *servers) (*riverRig, error) {
 }
 
 // insert inserts jobs by InsertManyFast, a thousand at a time, on four goroutines.
-func (r *riverRig) insert(ctx context.Context, n int, due time.Time) error {
+func (r *riverRig) insert(ctx context.Context, n int, due func() time.Time) error {
 	return parallelChunks(4, n, 1000, func(from, to int) error {
 		params := make([]river.InsertManyParams, 0, to-from)
 		for i := from; i < to; i++ {
-			opts := &river.InsertOpts{ScheduledAt: due}
+			opts := &river.InsertOpts{ScheduledAt: due()}
 			params = append(params, river.InsertManyParams{Args: riverJob{ID: id(i), Body: payload}, InsertOpts: opts})
 		}
 		_, err := r.client.InsertManyFast(ctx, params)
@@ -85,7 +85,7 @@ func riverScheduleRate(s *servers) func(context.Context) (float64, error) {
 			return 0, err
 		}
 		defer r.pool.Close()
-		return perSecond(*tasks, func() error { return r.insert(ctx, *tasks, time.Now().Add(time.Hour)) })
+		return perSecond(*tasks, func() error { return r.insert(ctx, *tasks, inAnHour) })
 	}
 }
 
@@ -98,7 +98,7 @@ func riverConsumeRate(s *servers) func(context.Context) (float64, error) {
 			return 0, err
 		}
 		defer r.pool.Close()
-		if err := r.insert(ctx, *tasks, time.Time{}); err != nil {
+		if err := r.insert(ctx, *tasks, at(time.Time{})); err != nil {
 			return 0, err
 		}
 		defer func() {
