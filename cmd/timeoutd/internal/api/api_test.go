@@ -121,6 +121,7 @@ func TestBatches(t *testing.T) {
 	require.Equal(t, []byte{0xff, 0}, found.Tasks[0].PayloadBase64)
 	require.Equal(t, timeout.None, found.Tasks[1].State)
 	require.Equal(t, timeout.Pending, found.Tasks[2].State, "an id that fits into no path")
+	require.NotNil(t, do[wire.Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[]}`).Tasks, "a list, and not null")
 
 	gone := do[wire.Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":"/"},{"topic":"a","id":"no"}]}`)
 	require.Equal(t, []wire.Answer{{Was: timeout.Pending, Changed: true}, {Was: timeout.None}}, gone.Answers)

@@ -21,16 +21,7 @@ const (
 	getSize = maxAnswer / engine.MaxPayload
 )
 
-// keys reads a batch of keys.
-func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, error) {
-	return readKeys[timeout.Key](h, w, r)
-}
-
-// removals reads a batch of removals.
-func (h *Handler) removals(w http.ResponseWriter, r *http.Request) ([]timeout.Removal, error) {
-	return readKeys[timeout.Removal](h, w, r)
-}
-
+// readKeys reads a batch of keys or removals.
 func readKeys[T interface{ Check() error }](h *Handler, w http.ResponseWriter, r *http.Request) ([]T, error) {
 	batch := keysIn[T]{listOf[T]("keys", h.cfg.MaxBatch)}
 	return readBatch(h, w, r, &batch, &batch.Keys, func(key T) (T, error) { return key, key.Check() })
@@ -41,8 +32,8 @@ func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, 
 	if err := h.decode(w, r, body); err != nil {
 		return nil, err
 	}
-	if err := in.check(); err != nil {
-		return nil, err
+	if in.list == nil {
+		return nil, fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, in.name)
 	}
 	all := make([]Out, len(in.list))
 	for i, one := range in.list {
@@ -55,7 +46,7 @@ func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, 
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := h.keys(w, r)
+	keys, err := readKeys[timeout.Key](h, w, r)
 	if err != nil {
 		return err
 	}
@@ -66,7 +57,7 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 // read returns tasks, also missing ones. Their payloads take room until ctx, the request's, is done. If there is
 // none, read drops them, waits, and reads again: any number of requests may wait.
 func (h *Handler) read(ctx context.Context, keys []timeout.Key) ([]wire.Task, error) {
-	var tasks []wire.Task
+	tasks := []wire.Task{} // not null in JSON
 	var size int64
 	var keep func(int64) // the size
 	for len(tasks) < len(keys) {
@@ -136,7 +127,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
-	removals, err := h.removals(w, r)
+	removals, err := readKeys[timeout.Removal](h, w, r)
 	if err != nil {
 		return err
 	}
@@ -145,7 +136,7 @@ func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := h.keys(w, r)
+	keys, err := readKeys[timeout.Key](h, w, r)
 	if err != nil {
 		return err
 	}

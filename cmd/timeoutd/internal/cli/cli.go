@@ -69,23 +69,19 @@ type session struct {
 	said   recorder
 	out    io.Writer
 	asJSON bool
-	env    func(string) (string, bool)
 }
 
 // Run runs the command in args, and returns the exit code.
 func Run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
 	err := dispatch(ctx, args, env, stdout)
-	var usage usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "timeoutd: %s\n", clean(err.Error()))
-		return exitUsage
-	default:
-		fmt.Fprintf(stderr, "timeoutd: %s\n", clean(err.Error()))
-		return exitFailure
 	}
+	fmt.Fprintf(stderr, "timeoutd: %s\n", clean(err.Error()))
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailure
 }
 
 func dispatch(ctx context.Context, args []string, env func(string) (string, bool), stdout io.Writer) error {
@@ -99,7 +95,7 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 		return misused("unknown command %.50q: timeoutd help lists them", args[0])
 	}
 	c := all[i]
-	s := &session{out: stdout, env: env}
+	s := &session{out: stdout}
 	flags := flag.NewFlagSet("timeoutd "+c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is reported once, by the caller
 	address := flags.String("url", "", "where the server is ($TIMEOUTD_URL; else "+defaultURL+")")

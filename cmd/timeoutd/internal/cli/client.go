@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"time"
@@ -18,7 +19,7 @@ func newClient(address string, env func(string) (string, bool), said *recorder) 
 	}
 	token, _ := env("TIMEOUTD_TOKEN")
 	said.RoundTripper = timeoutclient.NewTransport()
-	return timeoutclient.New(or(address, defaultURL), timeoutclient.Config{
+	return timeoutclient.New(cmp.Or(address, defaultURL), timeoutclient.Config{
 		Token: token, HTTPClient: &http.Client{Timeout: patience, Transport: said},
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -267,8 +268,7 @@ func (s *session) list(ctx context.Context, topic, name string, limit int, all b
 	}
 	query := engine.Query{Topic: topic, State: state, Limit: limit}
 	until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
-	head := []string{"ID", or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR"}
-	var t table
+	t := newTable(s.out, "ID", cmp.Or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR") // unseen until Flush
 	for {
 		page, err := s.List(ctx, query)
 		printed, err := s.done(err)
@@ -276,9 +276,6 @@ func (s *session) list(ctx context.Context, topic, name string, limit int, all b
 			return err
 		}
 		if !printed {
-			if head != nil {
-				t, head = newTable(s.out, head...), nil
-			}
 			for _, task := range page.Tasks {
 				t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
 			}

@@ -66,10 +66,3 @@ func seconds(s float64) string {
 }
 
 func number[T int | int64 | uint64](n T) string { return strconv.FormatInt(int64(n), 10) }
-
-func or(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
-}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -139,12 +140,12 @@ func (s *session) printTopic(topic engine.Topic) table {
 		{"rate", topic.Rate},
 		{"global-concurrency", topic.GlobalConcurrency},
 		{"global-rate", topic.GlobalRate},
-		{"every", or(topic.Every, "-")},
+		{"every", cmp.Or(topic.Every, "-")},
 		{"retain", topic.Retain},
 		{"retain-dead", topic.RetainDead},
 		{"max-dead", topic.MaxDead},
 		{"retain-log", topic.RetainLog},
-		{"callback", or(servedBy(topic), "-")},
+		{"callback", cmp.Or(servedBy(topic), "-")},
 	} {
 		t.row(field.name, fmt.Sprint(field.value))
 	}

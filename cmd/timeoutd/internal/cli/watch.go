@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -72,11 +73,11 @@ func role(m wire.Members, name string) string {
 	if name == m.Node {
 		is = append(is, "answers")
 	}
-	return or(strings.Join(is, ", "), "-")
+	return cmp.Or(strings.Join(is, ", "), "-")
 }
 
-// watch draws the figures again and again: on a terminal over the old ones, elsewhere one
-// after the other.
+// watch draws the figures again and again: on a terminal over the old ones, elsewhere and with -json
+// one after the other.
 func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
 	every := flags.Duration("every", time.Second, "how often")
 	return func(ctx context.Context, _ []string) error {
@@ -84,6 +85,7 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 			return misused("-every %v, must be at least %v", *every, minEvery)
 		}
 		fd, terminal := terminalOf(s.out)
+		terminal = terminal && !s.asJSON
 		if terminal {
 			fmt.Fprint(s.out, hide)
 			defer fmt.Fprint(s.out, show)
@@ -155,7 +157,7 @@ func over(text string, width, height int) *bytes.Buffer {
 func draw(w io.Writer, stats wire.Stats, before *wire.Stats) error {
 	m := stats.Members
 	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(clock), clean(stats.Node), clean(stats.Engine),
-		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
+		len(m.Nodes), clean(cmp.Or(m.Leader, "nobody")), m.Term)
 	switch missing := stats.Sums.Missing; {
 	case len(m.Nodes) > 1 && !stats.Sums.Asked:
 		fmt.Fprintln(w, "DONE to LATE P99 are of this node alone, the rest is of all")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -91,7 +92,10 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 		"HEARTWHEEL_TOPIC="+one.Topic, "HEARTWHEEL_ID="+one.ID, "HEARTWHEEL_VERSION="+strconv.FormatInt(one.Version, 10),
 		"HEARTWHEEL_ATTEMPT="+strconv.Itoa(one.Attempts), "HEARTWHEEL_DUE="+strconv.FormatInt(one.Due.UnixMilli(), 10))
 	defer programs.remove(cmd)
-	err := programs.run(cmd)
+	err := programs.start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	done := err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() // after SIGTERM, too
 	lost := errors.Is(context.Cause(ctx), timeoutclient.ErrLeaseLost)
 	alone := cmd.ProcessState != nil && told.IsZero() // it has ended by itself
@@ -108,11 +112,7 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	case interrupted:
 		return timeoutclient.Outcome{Returned: true}
 	}
-	text := strings.TrimSpace(complaint.String())
-	if text == "" {
-		text = err.Error()
-	}
-	return timeoutclient.Outcome{Error: text}
+	return timeoutclient.Outcome{Error: cmp.Or(strings.TrimSpace(complaint.String()), err.Error())}
 }
 
 // endGroup waits for the end of a group that was told to end, and kills it then.
@@ -145,14 +145,7 @@ func KillPrograms() {
 	}
 }
 
-// run runs a command. What it has started may go on until remove.
-func (r *running) run(cmd *exec.Cmd) error {
-	if err := r.start(cmd); err != nil {
-		return err
-	}
-	return cmd.Wait()
-}
-
+// start starts a command. What it has started may go on until remove.
 func (r *running) start(cmd *exec.Cmd) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
