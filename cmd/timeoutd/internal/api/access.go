@@ -30,8 +30,8 @@ const (
 // String returns the scope's name.
 func (s Scope) String() string { return [...]string{"open", "read", "work", "write", "admin"}[s] }
 
-// MinToken is the least length of a token in bytes. A shorter one could be guessed.
-const MinToken = 16
+// minToken is the least length of a token in bytes. A shorter one could be guessed.
+const minToken = 16
 
 // Token gives its holder the rights of its scope.
 type Token struct {
@@ -63,8 +63,8 @@ func newAccess(tokens []Token, anyHost bool) access {
 
 // check returns an error for a token that nobody could send, or everybody guess.
 func (t Token) check() error {
-	if len(t.Secret) < MinToken || strings.ContainsFunc(t.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("%w: a token of scope %v has %d bytes, must have at least %d, of visible ASCII", timeout.ErrArgument, t.Scope, len(t.Secret), MinToken)
+	if len(t.Secret) < minToken || strings.ContainsFunc(t.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%w: a token of scope %v has %d bytes, must have at least %d, of visible ASCII", timeout.ErrArgument, t.Scope, len(t.Secret), minToken)
 	}
 	if t.Scope == Work {
 		if err := engine.CheckTopic(t.Topic); err != nil {

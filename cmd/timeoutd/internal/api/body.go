@@ -49,15 +49,9 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, room *semapho
 	return body.Bytes(), nil
 }
 
-// hold waits until there is room for size bytes, and takes the room until ctx, the request's,
-// is done. It reports false if there was no room in time.
-func (h *Handler) hold(ctx context.Context, room *semaphore.Weighted, size int64) bool {
-	_, ok := h.reserve(ctx, room, size)
-	return ok
-}
-
-// reserve is hold, and returns a function that keeps some of the bytes and gives back the others. To hold
-// a part and then wait for the next is no way: requests would wait for each other.
+// reserve waits until there is room for most bytes, and takes the room until ctx, the request's, is done.
+// It reports false if there was no room in time. The function keeps some of the bytes, and gives back the
+// others. To hold a part and then wait for the next is no way: requests would wait for each other.
 func (h *Handler) reserve(ctx context.Context, room *semaphore.Weighted, most int64) (keep func(size int64), ok bool) {
 	if most <= smallBody {
 		return func(int64) {}, true

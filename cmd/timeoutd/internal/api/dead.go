@@ -23,7 +23,7 @@ func (h *Handler) replayDead(ctx context.Context, tasks []timeout.Task) ([]timeo
 
 // dropTasks removes the given tasks if they are dead, and of the given version, if any.
 func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
-	removals, err := h.removals(w, r)
+	removals, err := readKeys[timeout.Removal](h, w, r)
 	if err != nil {
 		return err
 	}

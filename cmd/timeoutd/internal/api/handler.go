@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -55,9 +55,6 @@ type Config struct {
 	// answer of this node does no harm. Nil means that there are no addresses.
 	Peers func(context.Context) ([]wire.NodeStats, []error)
 
-	// Metrics are additional collectors for /metrics.
-	Metrics []prometheus.Collector
-
 	// Logger gets a line for each failure of the server's own. Nil means slog's default.
 	Logger *slog.Logger
 }
@@ -71,21 +68,13 @@ const (
 )
 
 func (cfg Config) withDefaults() Config {
-	if cfg.MaxBody == 0 {
-		cfg.MaxBody = defaultMaxBody
-	}
-	if cfg.MaxBatch == 0 {
-		cfg.MaxBatch = defaultMaxBatch
-	}
-	if cfg.RequestTimeout == 0 {
-		cfg.RequestTimeout = defaultRequestTimeout
-	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, defaultMaxBatch)
+	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, defaultRequestTimeout)
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return cfg
 }
 

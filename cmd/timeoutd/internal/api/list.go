@@ -58,11 +58,3 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	}
 	return nil
 }
-
-// check returns an error if the list was missing.
-func (l *list[T]) check() error {
-	if l.list == nil {
-		return fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, l.name)
-	}
-	return nil
-}

@@ -23,14 +23,7 @@ func (h *Handler) metrics() (func(http.ResponseWriter, *http.Request) error, err
 	if _, err := timeoutmetrics.RegisterTopics(registry, remembered{h}, 2*countTimeout); err != nil {
 		return nil, err
 	}
-	own := append([]prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	}, h.cfg.Metrics...)
-	for _, c := range own {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
-	}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return func(w http.ResponseWriter, r *http.Request) error {
 		page.ServeHTTP(w, r)

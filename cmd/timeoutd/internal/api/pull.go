@@ -56,7 +56,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		size += int64(len(one.Payload))
 	}
 	begun := time.Now()
-	if !h.hold(r.Context(), h.pulled, size) {
+	if _, ok := h.reserve(r.Context(), h.pulled, size); !ok {
 		h.handBack(r, leased)
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}

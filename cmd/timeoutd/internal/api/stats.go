@@ -39,11 +39,7 @@ func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
 
 func (h *Handler) members() wire.Members {
 	view := h.centre.View()
-	nodes := view.Nodes
-	if nodes == nil {
-		nodes = []engine.Node{}
-	}
-	return wire.Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: nodes}
+	return wire.Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
 }
 
 // look returns figures of a moment ago, or new ones.
@@ -61,10 +57,7 @@ func (h *Handler) look(ctx context.Context) (wire.Stats, error) {
 func (h *Handler) take(ctx context.Context) wire.Stats {
 	s := wire.Stats{
 		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
-		Members: h.members(), Circuits: h.centre.OpenCircuits(), Topics: []wire.TopicStats{},
-	}
-	if s.Circuits == nil {
-		s.Circuits = []string{}
+		Members: h.members(), Circuits: append([]string{}, h.centre.OpenCircuits()...), Topics: []wire.TopicStats{},
 	}
 	here := h.here().Topics
 	topics, err := h.centre.Topics(ctx)
