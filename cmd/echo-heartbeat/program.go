@@ -34,7 +34,7 @@ func newProgram(args []string, o *options, stderr io.Writer) *program {
 	} else {
 		p.log = slog.New(slog.NewTextHandler(stderr, handler))
 	}
-	p.systemd.log = p.log
+	p.systemd.Log = p.log
 	return p
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/heartwheel-go/heartwheel/internal/sdnotify"
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
@@ -23,10 +23,6 @@ const (
 
 	// maxSockets is how many can be passed: one, and one for the admin pages.
 	maxSockets = 2
-
-	// tellTimeout is how long systemd may take to take a message. It never takes long, but if
-	// it does the program goes on.
-	tellTimeout = time.Second
 )
 
 // sockets are those from systemd. The taker of one sets it to nil.
@@ -88,32 +84,8 @@ func (s *sockets) close() {
 	}
 }
 
-// systemd gets the state of the program. Without a listener nothing happens.
-type systemd struct{ log *slog.Logger }
-
-func (n systemd) tell(state string) {
-	if err := notify(os.Getenv("NOTIFY_SOCKET"), state); err != nil {
-		n.log.Warn("systemd: not told", "state", state, "error", err)
-	}
-}
-
-// notify is daemon.SdNotify with a timeout. SdNotify may wait for ever if the socket is full:
-// then there would be no reload, and no end.
-func notify(path, state string) error {
-	if path == "" {
-		return nil
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
-		return err
-	}
-	_, err = conn.Write([]byte(state))
-	return err
-}
+// systemd gets the state of the program.
+type systemd struct{ sdnotify.Notifier }
 
 // tellReady waits until the server listens.
 func (n systemd) tellReady(running context.Context, s *server.Server) {
@@ -127,12 +99,12 @@ func (n systemd) tellReady(running context.Context, s *server.Server) {
 // ready tells systemd of the end of the start or of a reload, but not on the way down.
 func (n systemd) ready(s *server.Server) {
 	if !s.Draining() {
-		n.tell(daemon.SdNotifyReady + "\nSTATUS=listening on " + s.Addr().String())
+		n.Tell(daemon.SdNotifyReady + "\nSTATUS=listening on " + s.Addr().String())
 	}
 }
 
 func (n systemd) reloading() {
-	n.tell(daemon.SdNotifyMonotonicUsec() + daemon.SdNotifyReloading)
+	n.Tell(daemon.SdNotifyMonotonicUsec() + daemon.SdNotifyReloading)
 }
 
 // tellStopping waits for the signal to end. It also says how long the end may take:
@@ -144,7 +116,7 @@ func (n systemd) tellStopping(ctx, running context.Context, s *server.Server) {
 	}
 	const more = 5 * time.Second
 	most := min(s.Config().ShutdownTimeout, math.MaxInt64-more) + more
-	n.tell(fmt.Sprintf("%s\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, most.Microseconds()))
+	n.Tell(fmt.Sprintf("%s\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, most.Microseconds()))
 }
 
 // feedWatchdog feeds the watchdog, if there is one, as long as the server is healthy, three times
@@ -152,7 +124,7 @@ func (n systemd) tellStopping(ctx, running context.Context, s *server.Server) {
 func (n systemd) feedWatchdog(running context.Context, s *server.Server) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		n.log.Warn("systemd: watchdog", "error", err)
+		n.Log.Warn("systemd: watchdog", "error", err)
 	}
 	if within <= 0 {
 		return
@@ -172,8 +144,8 @@ func (n systemd) feed(running context.Context, s *server.Server, within time.Dur
 	defer cancel()
 	switch err := s.Health(ctx); {
 	case err == nil, errors.Is(err, server.ErrNotRunning): // not yet, or not any more
-		n.tell(daemon.SdNotifyWatchdog)
+		n.Tell(daemon.SdNotifyWatchdog)
 	case running.Err() == nil:
-		n.log.Error("systemd: nothing for the watchdog", "error", err)
+		n.Log.Error("systemd: nothing for the watchdog", "error", err)
 	}
 }

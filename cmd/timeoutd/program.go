@@ -13,6 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
+	"github.com/heartwheel-go/heartwheel/internal/sdnotify"
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
@@ -42,24 +43,25 @@ func (p *program) run(ctx context.Context) (err error) {
 	case err != nil:
 		return fmt.Errorf("engine: %w", err)
 	}
-	defer closing(&err, engine.Close)
+	var ends closers
+	defer func() { err = errors.Join(err, ends.close()) }()
+	ends.add(engine.Close)
 	p.log.Info("tasks are kept in "+engine.name, "engine", engine.name)
 
-	cfg, ends, err := p.configure()
-	defer closing(&err, ends.close)
+	cfg, err := p.configure(&ends)
 	if err != nil {
 		return err
 	}
 	if p.centre, err = timeout.New(engine.Engine, cfg); err != nil { // the wrapper, opened, is no Log and no Waker
 		return withFlags(err)
 	}
-	defer closing(&err, p.centre.Close)
+	ends.add(p.centre.Close)
 
 	others, err := peers.New(p.options.peers, p.options.peerToken())
 	if err != nil {
 		return withFlags(err)
 	}
-	defer closing(&err, others.Close)
+	ends.add(others.Close)
 	handler, err := api.New(p.centre, p.serving(engine.name, others))
 	if err != nil {
 		return err
@@ -74,9 +76,6 @@ func (p *program) run(ctx context.Context) (err error) {
 	}
 	return p.serve(ctx, front)
 }
-
-// closing calls f and joins its error to *err.
-func closing(err *error, f func() error) { *err = errors.Join(*err, f()) }
 
 // serving returns what the options say of the HTTP API.
 func (o *options) serving() api.Config {
@@ -113,17 +112,11 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	defer end()
 	var all sync.WaitGroup
 	all.Go(func() { stop(front.serve()) })
-	var ranErr error
-	ran := make(chan struct{})
-	all.Go(func() {
-		defer close(ran)
-		if ranErr = p.centre.Run(running); running.Err() == nil {
-			stop(errors.Join(errors.New("the centre has stopped"), ranErr))
-		}
-	})
-	host := systemd{p.log}
+	ran := make(chan error, 1)
+	all.Go(func() { ran <- p.centre.Run(running) })
+	host := systemd{sdnotify.Notifier{Log: p.log}}
 	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.centre.Node(), "tokens", len(p.options.tokens()))
-	host.tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
+	host.Tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
 
 	<-ctx.Done()
 	p.draining.Store(true)
@@ -132,38 +125,29 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	if errors.Is(cause, context.Canceled) { // told to end
 		cause = nil
 		p.log.Info("going down", "drain_delay", p.options.drainDelay, "grace", p.options.grace)
-		p.pause(ran)
+		time.Sleep(p.options.drainDelay) // for load balancers to notice
 	}
 	end()
-	<-ran
+	err := <-ran
 	front.close()
 	all.Wait()
-	return errors.Join(cause, ranErr)
+	return errors.Join(cause, err)
 }
 
-// pause waits for load balancers to notice.
-func (p *program) pause(ran <-chan struct{}) {
-	select {
-	case <-time.After(p.options.drainDelay):
-	case <-ran: // it has failed
-	}
-}
-
-// configure returns the centre's config, and closers for its callers and members.
-func (p *program) configure() (timeout.Config, closers, error) {
-	var ends closers
+// configure returns the centre's config. Its callers and members are added to ends.
+func (p *program) configure(ends *closers) (timeout.Config, error) {
 	cfg, err := p.options.centre()
 	if err != nil {
-		return cfg, ends, err
+		return cfg, err
 	}
 	cfg.Logger = p.log
-	if cfg.Callers, err = p.options.openCallers(&ends); err != nil {
-		return cfg, ends, fmt.Errorf("callbacks: %w", err)
+	if cfg.Callers, err = p.options.openCallers(ends); err != nil {
+		return cfg, fmt.Errorf("callbacks: %w", err)
 	}
-	if cfg.Members, err = p.options.openMembers(&ends); err != nil {
-		return cfg, ends, fmt.Errorf("members: %w", err)
+	if cfg.Members, err = p.options.openMembers(ends); err != nil {
+		return cfg, fmt.Errorf("members: %w", err)
 	}
-	return cfg, ends, nil
+	return cfg, nil
 }
 
 // centre returns what the options say of the centre.

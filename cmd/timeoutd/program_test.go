@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/sdnotify"
 )
 
 // SIGTERM: not ready first, and then it ends with nothing lost.
@@ -91,7 +93,7 @@ func notified(t *testing.T) (path string, told func() string) {
 func TestSystemdIsToldOfTheLongestEnd(t *testing.T) {
 	path, told := notified(t)
 	t.Setenv("NOTIFY_SOCKET", path)
-	systemd{slog.New(slog.DiscardHandler)}.stopping(math.MaxInt64, math.MaxInt64)
+	systemd{sdnotify.Notifier{Log: slog.New(slog.DiscardHandler)}}.stopping(math.MaxInt64, math.MaxInt64)
 	require.Equal(t, "STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=18446744088709550", told())
 }
 
