@@ -166,40 +166,31 @@ func well(node *Server, nodes int) error {
 // Masters returns the running masters.
 func (c *Cluster) Masters(t testing.TB) []*Server {
 	t.Helper()
-	var masters []*Server
-	for _, node := range c.Nodes {
-		if node.PID() == 0 {
-			continue
-		}
-		role, err := node.ask("ROLE")
-		if err != nil {
-			t.Fatalf("testserver: %v", err)
-		}
-		if strings.HasPrefix(role, "master") {
-			masters = append(masters, node)
-		}
-	}
-	return masters
+	return c.running(t, func(role []string) bool { return role[0] == "master" })
 }
 
 // Replicas returns the running replicas of a master.
 func (c *Cluster) Replicas(t testing.TB, master *Server) []*Server {
 	t.Helper()
-	var replicas []*Server
+	return c.running(t, func(role []string) bool { return role[0] == "slave" && role[2] == strconv.Itoa(master.port) })
+}
+
+// running returns the running servers of a role: slave, host, port, state and offset for a replica.
+func (c *Cluster) running(t testing.TB, is func(role []string) bool) (found []*Server) {
+	t.Helper()
 	for _, node := range c.Nodes {
 		if node.PID() == 0 {
 			continue
 		}
-		// The answer of a replica is slave, host, port, state and offset, a line each.
 		role, err := node.ask("ROLE")
 		if err != nil {
 			t.Fatalf("testserver: %v", err)
 		}
-		if fields := strings.Fields(role); fields[0] == "slave" && fields[2] == strconv.Itoa(master.port) {
-			replicas = append(replicas, node)
+		if is(strings.Fields(role)) {
+			found = append(found, node)
 		}
 	}
-	return replicas
+	return found
 }
 
 // Failover makes a replica take over from its master in good order, without a lost write, and
