@@ -34,15 +34,11 @@ func (n *Node) listenLoop(ctx context.Context) {
 }
 
 func (n *Node) hear(news news) {
-	if news.kind == newsAgain {
+	switch news.kind {
+	case newsAgain:
 		n.confirmOnce() // before sessions are there: the server may have lost everything
 		n.recheck(n.everySlot())
-		return
-	}
-	switch news.kind {
-	case newsMoved:
-		n.lose(news.claim, superseded)
-	case newsKicked:
-		n.lose(news.claim, kicked)
+	case superseded, kicked:
+		n.lose(news.claim, news.kind)
 	}
 }

@@ -258,19 +258,6 @@ func (n *Node) answering(limit int) (batch []*Session, silent bool) {
 	return batch, false
 }
 
-// some returns a few of the sessions.
-func (n *Node) some(limit int) []*Session {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	batch := make([]*Session, 0, min(limit, len(n.sessions)))
-	for _, s := range n.sessions {
-		if batch = append(batch, s); len(batch) == limit {
-			break
-		}
-	}
-	return batch
-}
-
 // in returns the sessions of some slots. It looks at all sessions of the node, so it is only for
 // rare events.
 func (n *Node) in(slots []bool) (sessions []*Session) {
@@ -307,10 +294,8 @@ func (n *Node) Close() error {
 		if drained == nil {
 			n.sayGoodbye()
 		}
-		for batch := n.some(batchSize); len(batch) > 0; batch = n.some(batchSize) {
-			for _, s := range batch {
-				n.takeAway(s, ReasonDraining, leaveAlone)
-			}
+		for _, s := range n.in(n.everySlot()) {
+			n.takeAway(s, ReasonDraining, leaveAlone)
 		}
 		n.wheel.Stop()
 		n.closing.all.Wait()

@@ -418,7 +418,7 @@ func TestARollingRestartIsSilent(t *testing.T) {
 		for i := range 3 {
 			old := f.nodes[0]
 			var ids []string
-			for _, s := range old.some(90) {
+			for _, s := range old.in(old.everySlot()) {
 				ids = append(ids, s.ID())
 			}
 			require.NoError(t, old.Drain(ctx))

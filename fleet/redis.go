@@ -379,7 +379,7 @@ func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
 			hear(news{kind: newsAgain})
 		case *goredis.Message:
 			if size := len(token{}); len(got.Payload) > size {
-				hear(news{got.Payload[0], claim{got.Payload[1+size:], token([]byte(got.Payload[1 : 1+size]))}})
+				hear(news{verdict(got.Payload[0]), claim{got.Payload[1+size:], token([]byte(got.Payload[1 : 1+size]))}})
 			}
 		}
 	}

@@ -129,12 +129,8 @@ type found struct {
 // news is a message to a node: a session was registered by somebody else, or kicked. newsAgain
 // comes when the node hears again after a gap, and may have missed messages.
 type news struct {
-	kind byte
+	kind verdict // superseded, kicked or newsAgain
 	claim
 }
 
-const (
-	newsMoved  = 's'
-	newsKicked = 'k'
-	newsAgain  = 'a'
-)
+const newsAgain verdict = 'a'

@@ -25,11 +25,7 @@ func newToken(epoch int64, by incarnation) (t token) {
 	return t
 }
 
-func (t token) epoch() int64 {
-	var number [8]byte
-	copy(number[1:], t[:epochBytes])
-	return int64(binary.BigEndian.Uint64(number[:]))
-}
+func (t token) epoch() int64 { return number(string(t[:epochBytes])) }
 
 func (t token) by() incarnation { return incarnation(t[epochBytes:]) }
 
