@@ -312,7 +312,7 @@ func (r *Client) ForKey(ctx context.Context, key string) (*goredis.Client, error
 func (r *Client) OnKey(ctx context.Context, key string, ask func(*goredis.Client) error) error {
 	for attempt := 0; ; attempt++ {
 		err := r.onKey(ctx, key, ask)
-		if err == nil || !elsewhere(err) || attempt == redirects {
+		if err == nil || !hasCode(err, elsewhere...) || attempt == redirects {
 			return err
 		}
 		if ended := r.rearranged(ctx, attempt); ended != nil {

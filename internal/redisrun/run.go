@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -81,7 +80,7 @@ func (r *Client) attempt(ctx context.Context, calls []*Call, number int) {
 // attemptOn is attempt for one server.
 func (r *Client) attemptOn(ctx context.Context, client *goredis.Client, calls []*Call, number int) {
 	r.send(ctx, client, calls)
-	todo := again(calls)
+	todo := withCode(calls, elsewhere...)
 	if len(todo) == 0 || number == redirects {
 		return
 	}
@@ -122,32 +121,23 @@ func (r *Client) RunOne(ctx context.Context, c *Call) error {
 	return r.Run(ctx, []*Call{c})
 }
 
-// again returns the calls refused by their server for now, for another attempt.
-func again(calls []*Call) []*Call {
-	var todo []*Call
+// elsewhere are the codes of refusals by the wrong server, or by one that can't run scripts for now. The script
+// was not run.
+var elsewhere = []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING"}
+
+// hasCode reports whether an error is a reply of Redis beginning with one of some codes.
+func hasCode(err error, codes ...string) bool {
+	return slices.ContainsFunc(codes, func(code string) bool { return goredis.HasErrorPrefix(err, code+" ") })
+}
+
+// withCode returns the calls refused with one of some codes.
+func withCode(calls []*Call, codes ...string) (found []*Call) {
 	for _, c := range calls {
-		if c.Err != nil && elsewhere(c.Err) {
-			todo = append(todo, c)
+		if hasCode(c.Err, codes...) {
+			found = append(found, c)
 		}
 	}
-	return todo
-}
-
-// elsewhere reports whether a script was not run because its server was the wrong one, or could
-// not run it for now.
-func elsewhere(err error) bool {
-	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING"} {
-		if hasCode(err, code) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasCode reports whether an error is a reply of Redis beginning with code.
-func hasCode(err error, code string) bool {
-	var answer goredis.Error
-	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), code+" ")
+	return found
 }
 
 // rearranged waits a little, for the client to learn of a Cluster's new arrangement.
@@ -227,15 +217,6 @@ func window(calls []*Call) []*Call {
 // weight is the Weight, or as much as Window of these calls may have.
 func (c *Call) weight() int { return cmp.Or(c.Weight, shareWeight/Window) }
 
-func withCode(calls []*Call, code string) (found []*Call) {
-	for _, c := range calls {
-		if c.Err != nil && hasCode(c.Err, code) {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
 // exec sends scripts by their names and reads their answers.
 func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
 	pipe := client.Pipeline()
@@ -313,7 +294,7 @@ func (r *Client) take(run []*Call, sent *goredis.Cmd) {
 
 // said is the error of a script.
 func (n Names) said(script string, err error) error {
-	if hasCode(err, "OOM") || hasCode(err, "MISCONF") {
+	if hasCode(err, "OOM", "MISCONF") {
 		return fmt.Errorf("%w: %w", n.Full, err)
 	}
 	return fmt.Errorf("%s: script %s: %w", n.Package, script, err)
@@ -336,7 +317,7 @@ func (c *Call) take(answer any, err error, names Names) {
 }
 
 // load gives a server its unknown scripts and then runs them: the first time they were not run.
-func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call) {
+func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
 	loaded := make(map[*Script]bool)
 	for _, c := range calls {
 		if !loaded[c.Script] {
@@ -347,13 +328,12 @@ func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call
 			}
 		}
 	}
-	r.exec(ctx, client, calls)
+	r.exec(ctx, client, calls, before...)
 }
 
 // ask runs a script on the server taking over its keys just now, named in the ASK reply.
 func (r *Client) ask(ctx context.Context, c *Call) {
-	words := strings.Fields(c.Err.Error())
-	address := words[len(words)-1]
+	address, _ := goredis.IsAskError(c.Err)
 	_ = r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
 		if client.Options().Addr != address {
 			return nil
@@ -364,9 +344,7 @@ func (r *Client) ask(ctx context.Context, c *Call) {
 		}
 		r.exec(ctx, client, []*Call{c}, "ASKING")
 		if hasCode(c.Err, "NOSCRIPT") {
-			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err == nil {
-				r.exec(ctx, client, []*Call{c}, "ASKING")
-			}
+			r.load(ctx, client, []*Call{c}, "ASKING")
 		}
 		r.silence.suspect(client, c.Err)
 		return nil
