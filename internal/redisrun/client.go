@@ -31,6 +31,8 @@ type Client struct {
 	client  goredis.UniversalClient
 	single  *goredis.Client        // or
 	cluster *goredis.ClusterClient // one of both
+	wait    time.Duration          // for an answer, at most; for ever if not positive
+	ends    bool                   // a call ends with its context
 	own     bool                   // Close closes the client
 	closed  atomic.Bool
 	silence *silence       // nil without Shun
@@ -99,48 +101,38 @@ func New(client goredis.UniversalClient, names Names) (*Client, error) {
 }
 
 func open(client goredis.UniversalClient, names Names, own bool) (*Client, error) {
-	if err := checkClient(client, names); err != nil {
-		return nil, err
-	}
 	r := &Client{names: names, client: client, own: own, lanes: make(map[string]int)}
-	r.single, _ = client.(*goredis.Client)
-	r.cluster, _ = client.(*goredis.ClusterClient)
-	return r, nil
-}
-
-func checkClient(client goredis.UniversalClient, names Names) error {
 	retries := 0
 	switch client := client.(type) {
 	case *goredis.Client:
 		if client == nil {
-			return fmt.Errorf("%w: client is a nil *redis.Client", names.Argument)
+			return nil, fmt.Errorf("%w: client is a nil *redis.Client", names.Argument)
 		}
-		retries = client.Options().MaxRetries
+		opts := client.Options()
+		r.single, r.wait, r.ends, retries = client, opts.ReadTimeout, opts.ContextTimeoutEnabled, opts.MaxRetries
 	case *goredis.ClusterClient:
 		if client == nil {
-			return fmt.Errorf("%w: client is a nil *redis.ClusterClient", names.Argument)
+			return nil, fmt.Errorf("%w: client is a nil *redis.ClusterClient", names.Argument)
 		}
-		retries = client.Options().MaxRetries
+		opts := client.Options()
+		r.cluster, r.wait, r.ends, retries = client, opts.ReadTimeout, opts.ContextTimeoutEnabled, opts.MaxRetries
 	default:
-		return fmt.Errorf("%w: client is a %T, must be a *redis.Client or a *redis.ClusterClient", names.Argument, client)
+		return nil, fmt.Errorf("%w: client is a %T, must be a *redis.Client or a *redis.ClusterClient", names.Argument, client)
 	}
 	if retries > 0 {
-		return fmt.Errorf("%w: MaxRetries %d of the client, must be -1: a script must not be run twice", names.Argument, retries)
+		return nil, fmt.Errorf("%w: MaxRetries %d of the client, must be -1: a script must not be run twice", names.Argument, retries)
 	}
-	return nil
+	return r, nil
 }
 
 // Inspect refuses the same servers as Open, and a client of New without ContextTimeoutEnabled: its
 // calls would outlive their context. Of a Cluster it asks all masters, and one must answer.
 func (r *Client) Inspect(ctx context.Context) error {
-	if r.cluster != nil {
-		if !r.cluster.Options().ContextTimeoutEnabled {
-			return endless(r.names)
-		}
-		return r.inspectMasters(ctx)
+	if !r.ends {
+		return fmt.Errorf("%w: ContextTimeoutEnabled false of the client, must be true: a call would not end in time", r.names.Argument)
 	}
-	if !r.single.Options().ContextTimeoutEnabled {
-		return endless(r.names)
+	if r.cluster != nil {
+		return r.inspectMasters(ctx)
 	}
 	clustered, err := inspect(ctx, r.single, r.names)
 	if err == nil && clustered {
@@ -162,10 +154,6 @@ func (r *Client) inspectMasters(ctx context.Context) error {
 		return err
 	})
 	return cmp.Or(refused, err)
-}
-
-func endless(names Names) error {
-	return fmt.Errorf("%w: ContextTimeoutEnabled false of the client, must be true: a call would not end in time", names.Argument)
 }
 
 // inspect reports whether a server is part of a Cluster. It refuses Redis before 7.0, and a server
@@ -336,12 +324,8 @@ func (r *Client) onKey(ctx context.Context, key string, ask func(*goredis.Client
 }
 
 // Wait returns how long a call waits for an answer, at most: then it fails. Zero means for ever.
-func (r *Client) Wait(ctx context.Context) (wait time.Duration) {
-	if r.cluster != nil {
-		wait = max(r.cluster.Options().ReadTimeout, 0)
-	} else {
-		wait = max(r.single.Options().ReadTimeout, 0)
-	}
+func (r *Client) Wait(ctx context.Context) time.Duration {
+	wait := max(r.wait, 0)
 	if end, ok := ctx.Deadline(); ok {
 		left := max(time.Until(end), 1)
 		wait = cmp.Or(min(wait, left), left)
