@@ -290,8 +290,8 @@ func (x *expiry) hear(ctx context.Context, l *layout, calls []*invocation, failu
 			x.take(l, c)
 			if c.visit != nil {
 				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
-			} else {
-				l.hints.settled(c.at.slot, integer(c.Answer[1]))
+			} else if next := integer(c.Answer[1]); next > 0 {
+				l.hints.set(c.at.slot, next)
 			}
 		}
 		good = true

@@ -30,8 +30,6 @@ type hint struct {
 	came    time.Time // when that came
 }
 
-func (h *hints) init(slots int) { h.slots = make([]hint, slots) }
-
 // takeOver has h know what other knows of the same slots.
 func (h *hints) takeOver(other *hints) {
 	other.mu.Lock()
@@ -135,9 +133,6 @@ func (h *hints) share(visits []visit, room int) {
 func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v.slot >= len(h.slots) {
-		return
-	}
 	s := &h.slots[v.slot]
 	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
 		next = s.next // set since it was asked, perhaps
@@ -145,13 +140,6 @@ func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	s.next, s.backlog, s.now, s.asked, s.failure = next, backlog, now, v.asked, nil
 	s.fails("")
 	s.told, s.came = now, came
-}
-
-// settled notes the time of a next attempt in a slot, if there is one.
-func (h *hints) settled(slot int, next int64) {
-	if next > 0 {
-		h.set(slot, next)
-	}
 }
 
 // failed has a slot be left alone for a while, and asked again then. server is the address of the failing
@@ -184,12 +172,7 @@ func (h *hints) failure(slots []int) (failure error) {
 func (h *hints) due(slots []int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, slot := range slots {
-		if h.slots[slot].backlog > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slots, func(slot int) bool { return h.slots[slot].backlog > 0 })
 }
 
 // next returns the first time of some slots that is later than after, or zero.

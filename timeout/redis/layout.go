@@ -66,7 +66,7 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 		l.old = l.Old.places(e.cfg.Prefix, name)
 		l.empty = make([]atomic.Bool, len(l.old))
 	}
-	l.hints.init(len(l.places))
+	l.hints.slots = make([]hint, len(l.places))
 	return l, nil
 }
 
