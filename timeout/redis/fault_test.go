@@ -1,11 +1,13 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -115,6 +117,50 @@ func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {
 	later, err := e.Beat(ctx, engine.Node{Name: "a"}, time.Minute)
 	require.NoError(t, err)
 	require.Greater(t, later.Term, view.Term)
+}
+
+// afterAnswers is called each time a server has answered the commands of a client that were sent together.
+type afterAnswers func()
+
+func (afterAnswers) DialHook(next goredis.DialHook) goredis.DialHook          { return next }
+func (afterAnswers) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+func (f afterAnswers) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []goredis.Cmder) error {
+		defer f()
+		return next(ctx, commands)
+	}
+}
+
+// A process ends right after it has made a lost slot anew.
+func TestASlotMadeAnewKnowsItsTopicAtOnce(t *testing.T) {
+	t.Parallel()
+	server := sharedServer(t)
+	e := orders(t, engine.Topic{Slots: 1, Retries: -1, Retain: time.Hour, Paused: true})
+	client := server.client(t)
+	meta := strings.TrimSuffix(e.SlotKey("orders", 0), "s") + "m"
+	known := func() []any { return client.HMGet(ctx, meta, "rev", "attempts", "retain", "paused").Val() }
+	before := known()
+	require.NoError(t, client.Del(ctx, meta).Err())
+
+	short, end := context.WithCancel(ctx)
+	defer end()
+	own := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer own.Close()
+	own.AddHook(afterAnswers(func() {
+		if client.Exists(ctx, meta).Val() == 1 {
+			end()
+		}
+	}))
+	ending, err := redis.New(own, redis.Config{Prefix: e.Prefix()})
+	require.NoError(t, err)
+	defer ending.Close()
+	_, err = ending.Set(short, []engine.Task{{Topic: "orders", ID: "1"}})
+	require.ErrorIs(t, err, context.Canceled)
+
+	require.Equal(t, before, known())
+	set(t, e, engine.Task{ID: "1"})
+	require.Empty(t, expire(t, e, engine.Ask{Max: 1}).Leased, "the topic is paused")
 }
 
 func TestAServerIsFlushedUnderLoad(t *testing.T) {

@@ -54,13 +54,10 @@ func (e *Engine) grow(ctx context.Context, l *layout) error {
 	if err != nil {
 		return err
 	}
-	if err := e.makeSlots(ctx, l.places, highest+1, partOf(l.Old.Gen)); err != nil {
+	if err := e.makeSlots(ctx, l.kept, l.places, highest+1); err != nil {
 		return err
 	}
 	if err := e.step("made"); err != nil {
-		return err
-	}
-	if err := e.tell(ctx, l.kept, l.places); err != nil {
 		return err
 	}
 	to := l.kept
@@ -305,14 +302,7 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 		}
 		return errStale
 	}
-	from := ""
-	if l.Old != nil {
-		from = partOf(l.Old.Gen)
-	}
-	if err := e.makeSlots(ctx, []*place{c.at}, 0, from); err != nil {
-		return err
-	}
-	if err := e.tell(ctx, l.kept, []*place{c.at}); err != nil {
+	if err := e.makeSlots(ctx, l.kept, []*place{c.at}, 0); err != nil {
 		return err
 	}
 	return errStale

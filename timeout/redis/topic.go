@@ -84,11 +84,8 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 		return nil, err
 	}
 	places := generation{gen, topic.Slots}.places(e.cfg.Prefix, topic.Name)
-	if err := e.makeSlots(ctx, places, 0, ""); err != nil {
-		return nil, err
-	}
 	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, Born: gen}
-	if err := e.tell(ctx, to, places); err != nil {
+	if err := e.makeSlots(ctx, to, places, 0); err != nil {
 		return nil, err
 	}
 	if err := e.step("topic"); err != nil {
@@ -110,8 +107,15 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	return nil, e.dropSlots(ctx, places)
 }
 
-func (e *Engine) makeSlots(ctx context.Context, places []*place, number int64, from string) error {
-	return e.all(ctx, places, func(at *place) *invocation { return invoke(scriptMake, at, number, from) }, nil)
+// makeSlots makes slots of a topic, as far as they are missing. number is a floor for the numbers they give.
+func (e *Engine) makeSlots(ctx context.Context, k kept, places []*place, number int64) error {
+	from := ""
+	if k.Old != nil {
+		from = partOf(k.Old.Gen)
+	}
+	return e.all(ctx, places, func(at *place) *invocation {
+		return invoke(scriptMake, at, append(k.says(), number, from)...)
+	}, nil)
 }
 
 // all runs a script for many places, and gives the answers to take, if not nil.
@@ -135,23 +139,23 @@ func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *in
 	return nil
 }
 
-// tell has slots know what they need of a topic.
-func (e *Engine) tell(ctx context.Context, to kept, places []*place) error {
-	return e.all(ctx, places, func(at *place) *invocation { return to.keep(at, 0, unbound) }, nil)
-}
-
 // keep is the script to tell a slot about its topic. It also deletes ended tasks after their time and
 // beyond a bound, at most limit of each state.
 func (k kept) keep(at *place, limit int, most bound) *invocation {
+	retainDead := engine.CeilMillis(k.Topic.WithDefaults().RetainDead)
+	c := invoke(scriptKeep, at, append(k.says(), limit, retainDead, most[0], most[1], most[2])...)
+	c.room = 3 * limit
+	return c
+}
+
+// says returns what a slot knows of its topic: the first arguments of make.lua and keep.lua.
+func (k kept) says() []any {
 	paused := 0
 	if k.Topic.Paused {
 		paused = 1
 	}
 	topic := k.Topic.WithDefaults()
-	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused, limit, engine.CeilMillis(topic.RetainDead),
-		most[0], most[1], most[2])
-	c.room = 3 * limit
-	return c
+	return []any{k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused}
 }
 
 // changeTopic returns nil if the caller must try again.
@@ -185,7 +189,7 @@ func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*
 	}
 	next = e.learn(next)
 	next.hints.reset()
-	return next, e.tell(ctx, to, next.places)
+	return next, e.all(ctx, next.places, func(at *place) *invocation { return to.keep(at, 0, unbound) }, nil)
 }
 
 // Topics is engine.Engine's.

@@ -1,9 +1,8 @@
--- make(number, from): a missing slot begins to number with the higher one of the clock's
--- microseconds and a number given. It waits for the tasks of the generation from,
--- if that is not empty. It never changes an existing slot.
+-- make(rev, attempts, retain, paused, number, from): a missing slot knows what its topic says. It begins to
+-- number with the higher one of the clock's microseconds and a number given. It waits for the tasks of the
+-- generation from, if that is not empty. It never changes an existing slot.
 if call('HEXISTS', m, 'n') == 1 then return {0} end
-local time = call('TIME')
-local number = math.max(time[1] * 1000000 + time[2], tonumber(ARGV[1]))
-call('HSET', m, 'n', text(number), 'rev', 0, 'attempts', 17, 'retain', 0, 'paused', 0)
-if ARGV[2] ~= '' then call('HSET', m, 'from', ARGV[2]) end
+numbers(ARGV[5], 0)
+call('HSET', m, 'rev', ARGV[1], 'attempts', ARGV[2], 'retain', ARGV[3], 'paused', ARGV[4])
+if ARGV[6] ~= '' then call('HSET', m, 'from', ARGV[6]) end
 return {1}
