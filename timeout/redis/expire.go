@@ -55,7 +55,8 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	x.batch.Leased = engine.Lasting(x.batch.Leased)
 	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	if x.fenced {
-		return x.fence()
+		x.giveBack()
+		return x.batch, fmt.Errorf("%w: term %d of topic %s", engine.ErrFenced, ask.Term, ask.Topic)
 	}
 	return x.batch, nil
 }
@@ -427,18 +428,12 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 	}
 }
 
-// fence is the answer if a slot belongs to somebody else.
-func (x *expiry) fence() (engine.Batch, error) {
-	x.giveBack()
-	x.batch.Leased = nil
-	return x.batch, fmt.Errorf("%w: term %d of topic %s", engine.ErrFenced, x.ask.Term, x.ask.Topic)
-}
-
 // giveBack has the leased tasks wait again, with no attempt lost.
 func (x *expiry) giveBack() {
 	var back []engine.Outcome
 	for _, leased := range x.batch.Leased {
 		back = append(back, engine.Outcome{Token: leased.Token, As: engine.Pending, Refund: true})
 	}
+	x.batch.Leased = nil
 	x.engine.settle(x.ask.Topic, x.ask.Lease, back) // waits for no slow server, as x itself
 }

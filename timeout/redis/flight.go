@@ -103,7 +103,6 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	own.ask.Lease = 0 // to give back is no question to be left
 	if own.fenced {
 		own.giveBack()
-		own.batch.Leased = nil
 	}
 	a := &arrival{x.ask, x.begun, own.batch.Leased, own.batch.Died}
 	kept := late.arrive(f.lane, a)
