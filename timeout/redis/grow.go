@@ -177,17 +177,12 @@ func (l *layout) feeds(old int, slots []int) bool {
 	return false
 }
 
-// moveAll moves all other tasks. It returns when the topic is, or was, in one generation.
-func (e *Engine) moveAll(ctx context.Context, l *layout) error {
-	for {
-		more, err := e.draw(ctx, l, nil)
-		if errors.Is(err, errStale) || err == nil && !more {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+// moveAll moves all tasks of old slots, and retires their generation.
+func (e *Engine) moveAll(ctx context.Context, l *layout) (err error) {
+	for more := true; more && err == nil; {
+		more, err = e.draw(ctx, l, nil)
 	}
+	return err
 }
 
 // transfer looks into old slots, has new ones take over their tasks, and deletes these from the

@@ -47,10 +47,8 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page
 	}
 	bytes := 0
 	err = e.using(ctx, query.Topic, func(l *layout) (err error) {
-		for left := l.old != nil; left; {
-			if left, err = e.draw(ctx, l, nil); err != nil {
-				return err
-			}
+		if err := e.moveAll(ctx, l); err != nil {
+			return err
 		}
 		for more := true; more && len(page.Tasks) < limit; {
 			var tasks []engine.Task

@@ -44,7 +44,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 }
 
 // alter has a function make a new layout of a topic's, or of nil if there is no such topic. It calls
-// the function again if it returns nil: somebody else was faster, or something had to be done first.
+// the function again if it returns nil or stale: somebody else was faster, or something had to be done first.
 // Before, it finishes a growth or a drop begun by somebody.
 func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) (*layout, error)) (engine.Topic, error) {
 	for attempt := 0; ; attempt++ {
@@ -58,7 +58,7 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 		} else {
 			next, err = step(now)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errStale) {
 			return engine.Topic{}, err
 		}
 		if next != nil {
