@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -74,9 +75,6 @@ var errStale = errors.New("timeout/redis: topic has changed")
 // exceptions are the tasks of the old slots in away. Their server did not answer, or that of their
 // new slots.
 func (e *Engine) bring(ctx context.Context, l *layout, ids []string) (away map[int]error, err error) {
-	if l.old == nil {
-		return nil, nil
-	}
 	away = make(map[int]error)
 	bySlot := make(map[int][]any)
 	var calls []*invocation
@@ -141,7 +139,7 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	first := rand.IntN(len(l.old)) // so that the slots of a silent server are not always among them
 	for n := range l.old {
 		slot := (first + n) % len(l.old)
-		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && (slots == nil || l.feeds(slot, slots)) {
+		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && l.feeds(slot, slots) {
 			calls = append(calls, peek(l.old[slot], peekTasks, nil))
 		}
 	}
@@ -157,7 +155,7 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	for slot := range l.old {
 		if l.empty[slot].Load() {
 			left++
-		} else if slots == nil || l.feeds(slot, slots) {
+		} else if l.feeds(slot, slots) {
 			more = true
 		}
 	}
@@ -167,14 +165,9 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	return more, nil
 }
 
-// feeds reports whether tasks of an old slot can belong to one of some new ones.
+// feeds reports whether tasks of an old slot can belong to one of some new ones. A nil slots is all.
 func (l *layout) feeds(old int, slots []int) bool {
-	for _, slot := range slots {
-		if slot >= 0 && slot&(len(l.old)-1) == old {
-			return true
-		}
-	}
-	return false
+	return slots == nil || slices.ContainsFunc(slots, func(slot int) bool { return slot&(len(l.old)-1) == old })
 }
 
 // moveAll moves all tasks of old slots, and retires their generation.
