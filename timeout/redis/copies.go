@@ -59,7 +59,7 @@ func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (strin
 	if err := e.step("copy"); err != nil {
 		return "", err
 	}
-	held, err := e.copy(ctx, topic, raw, false)
+	held, err := e.copy(ctx, topic, raw)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (strin
 	}
 	if should.Phase == dropped {
 		if raw == "" && len(held.count()) > 1 { // some have not heard of it
-			_, err = e.copy(ctx, topic, should.raw, true)
+			_, err = e.copy(ctx, topic, should.raw)
 		}
 		return "", err
 	}
@@ -119,7 +119,7 @@ func (e *Engine) replace(ctx context.Context, topic string, should ranked, held 
 	var calls []*redisrun.Call
 	for i, tag := range copyTags {
 		if wrong(held[i]) {
-			c := e.copyCall(tag, topic, should.raw, should.Phase == dropped)
+			c := e.copyCall(tag, topic, should.raw)
 			c.Args[3] = held[i]
 			calls = append(calls, c)
 		}
@@ -147,10 +147,10 @@ func (a answers) count() map[string]int {
 // copy has the copies take a record, or only asks them if it is empty. One answer is enough. But most
 // copies must answer before a topic is missing. A copy that was not waited for is not silent: if ctx ends
 // before all answers, copy has its error.
-func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (answers, error) {
+func (e *Engine) copy(ctx context.Context, topic, raw string) (answers, error) {
 	calls := make([]*redisrun.Call, len(copyTags))
 	for i, tag := range copyTags {
-		calls[i] = e.copyCall(tag, topic, raw, gone)
+		calls[i] = e.copyCall(tag, topic, raw)
 	}
 	err := e.redis.Run(ctx, calls)
 	held := make(answers, len(calls))
@@ -171,13 +171,9 @@ func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (answer
 	return held, nil
 }
 
-func (e *Engine) copyCall(tag, topic, raw string, gone bool) *redisrun.Call {
-	ttl := ""
-	if gone {
-		ttl = fmt.Sprint(graveTime.Milliseconds())
-	}
+func (e *Engine) copyCall(tag, topic, raw string) *redisrun.Call {
 	keys := []any{e.copyKey(tag), e.cfg.Prefix + ":{" + tag + "}:d:" + topic}
-	return &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, ttl, ""}}
+	return &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, graveTime.Milliseconds(), ""}}
 }
 
 func (e *Engine) copyKey(tag string) string { return e.cfg.Prefix + ":{" + tag + "}:t" }
@@ -242,7 +238,7 @@ func (e *Engine) buried(ctx context.Context, topic string) (highest int64, err e
 	if !e.redis.Clustered() {
 		return 0, nil
 	}
-	held, err := e.copy(ctx, topic, "", false)
+	held, err := e.copy(ctx, topic, "")
 	if err != nil {
 		return 0, err
 	}
@@ -259,7 +255,7 @@ func (e *Engine) bury(ctx context.Context, l *layout) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.copy(ctx, l.Topic.Name, raw, true)
+	_, err = e.copy(ctx, l.Topic.Name, raw)
 	return err
 }
 
