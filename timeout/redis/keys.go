@@ -13,8 +13,6 @@ type place struct {
 	gen   int64
 	slot  int
 	keys  []any // in the order of keyNames
-
-	look, first, ended []any // those of lookKeys, firstKeys and endedKeys
 }
 
 // keyNames are the last parts of a slot's keys, and their names in the scripts.
@@ -44,7 +42,6 @@ func newPlace(prefix, topic string, gen int64, slot int) *place {
 	for i, name := range keyNames {
 		p.keys[i] = tag + name
 	}
-	p.look, p.first, p.ended = p.named(lookKeys), p.named(firstKeys), p.named(endedKeys)
 	return p
 }
 

@@ -24,7 +24,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 		lease := l.Topic.WithDefaults().Lease
 		for _, slot := range l.asked(p.Slots) {
 			c := invoke(scriptFirst, l.places[slot], engine.CeilMillis(lease))
-			c.Keys, c.tasks = c.at.first, []int{i}
+			c.Keys, c.tasks = c.at.named(firstKeys), []int{i}
 			calls = append(calls, c)
 		}
 	}

@@ -86,7 +86,7 @@ func (e *Engine) share(ctx context.Context, c *crowd, bounds map[*place]bound) e
 	var total int64
 	err := e.all(ctx, c.slots, func(at *place) *invocation {
 		c := invoke(scriptWeigh, at, samples)
-		c.Keys, c.room = at.ended, samples
+		c.Keys, c.room = at.named(endedKeys), samples
 		return c
 	}, func(c *invocation) error {
 		w := weight{bytes: integer(c.Answer[0])}

@@ -155,7 +155,7 @@ func (k kept) mostDead(looks []*invocation) int64 {
 func (k kept) look(at *place) *invocation {
 	topic := k.Topic.WithDefaults()
 	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead))
-	c.Keys = at.look
+	c.Keys = at.named(lookKeys)
 	c.room = 1
 	return c
 }
