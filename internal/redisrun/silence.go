@@ -31,12 +31,11 @@ const (
 //
 // A nil silence finds no server silent.
 type silence struct {
-	life context.Context // ends with Close
+	life context.Context // ends with Close, while mu is held
 	end  context.CancelFunc
 	asks sync.WaitGroup // goroutines with a PING
 
-	mu      sync.Mutex // guards the fields below
-	closed  bool
+	mu      sync.Mutex // guards servers, and the begin of asks
 	servers map[*goredis.Client]*suspicion
 }
 
@@ -82,7 +81,7 @@ func (s *silence) suspect(client *goredis.Client, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.servers[client] != nil || s.closed {
+	if s.servers[client] != nil || s.life.Err() != nil {
 		return
 	}
 	suspect := &suspicion{fmt.Errorf("%s does not answer: %w", client.Options().Addr, err), make(chan struct{})}
@@ -115,8 +114,7 @@ func (s *silence) unanswered(client *goredis.Client, patience time.Duration) boo
 // close ends the PINGs to come.
 func (s *silence) close() {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	s.end()
 }
 
