@@ -52,8 +52,6 @@ type call[Q, A any] struct {
 	gone     bool // its caller has given up
 }
 
-func (c *call[Q, A]) reset() { *c = call[Q, A]{done: c.done} }
-
 // Call has ask done in a batch. If ctx ends before the batch begins, ask is not done. If ctx
 // ends later, ask may have been done or not.
 func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error) {
@@ -80,7 +78,7 @@ func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error)
 	case <-own.done:
 		c.asleep.Done()
 		answer, err = own.answer, own.err
-		own.reset()
+		*own = call[Q, A]{done: own.done}
 		c.spare.Put(own)
 		return answer, err
 	case <-ctx.Done():
