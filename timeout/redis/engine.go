@@ -51,7 +51,8 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	r.Shun()
 	e := &Engine{
 		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
-		late: newLate(), patience: patience, linger: linger, closeTime: closeTime,
+		owed: owed{topics: make(map[string]map[int]*debt), repaid: make(map[string]bool)}, late: newLate(),
+		patience: patience, linger: linger, closeTime: closeTime,
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},

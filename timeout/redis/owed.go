@@ -73,9 +73,6 @@ func (o *owed) owes(topic string, lane int) bool {
 func (o *owed) keep(topic string, lane int, outcome engine.Outcome) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.topics == nil {
-		o.topics, o.repaid = make(map[string]map[int]*debt), make(map[string]bool)
-	}
 	if o.topics[topic] == nil {
 		o.topics[topic] = make(map[int]*debt)
 	}
