@@ -103,7 +103,7 @@ if max > 0 and not fenced and not paused then
         update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. outlived(record)
       else
         late = late + 1
-        ids[late], records[late], scores[late] = over[i], record, false
+        ids[late], records[late], scores[late] = over[i], record, ''
       end
     end
     if #died > 0 then
@@ -167,7 +167,6 @@ if max > 0 and not fenced and not paused then
     call('ZADD', p, unpack(running))
     call('HSET', a, unpack(update))
   end
-  for i = 1, total do scores[i] = scores[i] or '' end
   bodies = {ids, scores, bodies, records}
 end
 
