@@ -86,7 +86,7 @@ if max > 0 and not fenced and not paused then
     local far = call('ZRANGE', p, '(' .. text(now + lease), '+inf', 'BYSCORE', 'LIMIT', '0', 64, 'WITHSCORES')
     for i = 1, #far, 2 do
       local record = call('HGET', a, far[i])
-      local own = length(record)
+      local own = struct.unpack('>I4', record, 18) -- the length of its lease
       if own < forever and tonumber(far[i + 1]) > now + own then call('ZADD', p, now + own, far[i]) end
     end
   end

@@ -53,19 +53,6 @@ local function states(ids)
   return state, score
 end
 
--- standing returns the number of each task's state, and 0 for a missing task. A task with a body and no
--- record waits for its first attempt: the sets are asked about the others only.
-local function standing(ids, bodies, records)
-  local state, some, places = {}, {}, {}
-  for i = 1, #ids do
-    state[i] = bodies[i] and 1 or 0
-    if records[i] then some[#some + 1], places[#places + 1] = ids[i], i end
-  end
-  local found = #some > 0 and states(some)
-  for j, i in ipairs(places) do state[i] = found[j] or 0 end
-  return state
-end
-
 -- An attempt is kept as lease (7 bytes, zero for none), attempts (4), action time (6),
 -- length of the lease in ms (4), node (1 byte of length before it), error, and perhaps a history.
 local noLease, noTime = string.rep('\0', 7), string.rep('\0', 6)
@@ -78,11 +65,6 @@ end
 local function due(record)
   local u, v, w, x, y, z = byte(record, 12, 17)
   return ((((u * 256 + v) * 256 + w) * 256 + x) * 256 + y) * 256 + z
-end
-
-local function length(record)
-  local w, x, y, z = byte(record, 18, 21)
-  return ((w * 256 + x) * 256 + y) * 256 + z
 end
 
 -- A history is when the task was set (6 bytes), its calls and failures before the present life (4 each),

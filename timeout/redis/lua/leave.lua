@@ -5,4 +5,4 @@ for _, set in ipairs(sets) do call('ZREM', set, unpack(ARGV)) end
 call('HDEL', b, unpack(ARGV))
 call('HDEL', a, unpack(ARGV))
 unmark(ARGV)
-return {call('HLEN', b)}
+return {1}

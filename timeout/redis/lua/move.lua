@@ -7,7 +7,17 @@ if refused then return refused end
 local now, count, ids = clock(), (#ARGV - 3) / 2, {}
 for i = 1, count do ids[i] = ARGV[2 * i + 2] end
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
-local state = standing(ids, bodies, records)
+
+-- The number of each task's state, and 0 for a missing task. A task with a body and no record waits for its
+-- first attempt: the sets are asked about the others only.
+local state, some, places = {}, {}, {}
+for i = 1, count do
+  state[i] = bodies[i] and 1 or 0
+  if records[i] then some[#some + 1], places[#places + 1] = ids[i], i end
+end
+local found = #some > 0 and states(some)
+for j, i in ipairs(places) do state[i] = found[j] or 0 end
+
 local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
 local scores, fields, update, set, kept, size, first = {}, {}, {}, {}, {}, 0, tonumber(ARGV[3])
