@@ -161,7 +161,7 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 	})))
 }
 
-// changing is what Move, Remove and Replay have in common.
+// changing is what Remove and Replay have in common.
 func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answer, key func(int) engine.Key, add func(*invocation, int)) verb {
 	return verb{
 		count: len(answers),
