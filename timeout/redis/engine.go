@@ -94,7 +94,7 @@ func (e *Engine) laneOf(at *place) int { return e.redis.Lane(at.keys[0].(string)
 // Close ends the engine, and the client if Open has made it. It is idempotent.
 func (e *Engine) Close() error {
 	e.late.close(e.closeTime)
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), e.closeTime)
 	defer cancel()
 	var all sync.WaitGroup
 	for topic, outcomes := range e.owed.takeAll() {
