@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -278,6 +279,19 @@ func requireOneGeneration(t *testing.T, engine *redis.Engine) {
 		}
 		require.NotEqual(t, ":t", name[len(name)-2:], name)
 	}
+}
+
+// A later version may have phases of its own.
+func TestATopicInAnUnknownPhaseIsAnError(t *testing.T) {
+	t.Parallel()
+	e := orders(t, engine.Topic{})
+	client, hash := sharedServer(t).client(t), e.Prefix()+":{topics}:t"
+	raw := changed(t, client.HGet(ctx, hash, "orders").Val(), map[string]any{"phase": "melting"})
+	require.NoError(t, client.HSet(ctx, hash, "orders", raw).Err())
+	short, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err := orders2(t, e).Get(short, []engine.Key{key("1")})
+	require.ErrorContains(t, err, `"melting"`)
 }
 
 // A batch of any length may find all of its tasks in one old slot.

@@ -119,7 +119,7 @@ func (e *Engine) finish(ctx context.Context, l *layout) error {
 	case dropping:
 		return e.drop(ctx, l)
 	}
-	return nil
+	return fmt.Errorf("timeout/redis: topic %q is in phase %q, of a later version", l.Topic.Name, l.Phase)
 }
 
 // load1 reads a topic. In a Cluster all copies know of what it returns, as far as they answer.
