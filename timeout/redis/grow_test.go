@@ -292,6 +292,9 @@ func TestATopicInAnUnknownPhaseIsAnError(t *testing.T) {
 	defer cancel()
 	_, err := orders2(t, e).Get(short, []engine.Key{key("1")})
 	require.ErrorContains(t, err, `"melting"`)
+	_, err = e.Pause(short, "orders", true)
+	require.ErrorContains(t, err, `"melting"`)
+	require.Equal(t, raw, client.HGet(ctx, hash, "orders").Val())
 }
 
 // A batch of any length may find all of its tasks in one old slot.

@@ -24,6 +24,9 @@ const (
 	dropped  phase = "dropped"  // only in copies: there is no such topic any more
 )
 
+// usable reports whether the tasks of a topic can be found and changed.
+func (p phase) usable() bool { return p == steady || p == moving }
+
 // kept is the record of a topic in Redis. It only changes as a whole, by compare and swap. A process
 // that finds another phase than steady goes on with that.
 type kept struct {
@@ -102,7 +105,7 @@ func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
 			}
 			return nil, err
 		}
-		if l.Phase == steady || l.Phase == moving {
+		if l.Phase.usable() {
 			return e.learn(l), nil
 		}
 		if err := e.finish(ctx, l); err != nil {

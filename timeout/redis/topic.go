@@ -53,7 +53,7 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 			return engine.Topic{}, err
 		}
 		var next *layout
-		if now != nil && (now.Phase == sealing || now.Phase == dropping) {
+		if now != nil && !now.Phase.usable() {
 			err = e.finish(ctx, now)
 		} else {
 			next, err = step(now)

@@ -70,8 +70,7 @@ func (e *Engine) advance(ctx context.Context, read *layout, swept *engine.Swept)
 // the topic again. So it does in a Cluster: the server of the topics may have lost changes.
 func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 	known := e.known(read.Topic.Name)
-	ready := read.Phase == steady || read.Phase == moving
-	if ready && known != nil && known.raw == read.raw && !e.redis.Clustered() {
+	if read.Phase.usable() && known != nil && known.raw == read.raw && !e.redis.Clustered() {
 		return known, nil
 	}
 	return e.reload(ctx, read.Topic.Name)
