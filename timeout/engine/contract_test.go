@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,4 +226,19 @@ func TestSlotsBelongToNodesThatServeTheTopic(t *testing.T) {
 	require.Len(t, view.Slots("orders", "c", 8), 8)
 	require.Len(t, view.Slots("mails", "a", 8), 4)
 	require.Empty(t, view.Slots("mails", "b", 8))
+}
+
+func TestTheSlotsOfAnAskAreThoseOfTheTopic(t *testing.T) {
+	topic := engine.Topic{Slots: 4}
+	for _, test := range []struct{ asked, want []int }{
+		{nil, []int{0, 1, 2, 3}},
+		{[]int{}, []int{}},
+		{[]int{3, 0, 3}, []int{0, 3}},
+		{[]int{4, 5, 6, 7}, []int{}},
+		{[]int{-1, 1 << 16, 2}, []int{2}},
+	} {
+		given := slices.Clone(test.asked)
+		require.Equal(t, test.want, topic.Asked(test.asked))
+		require.Equal(t, given, test.asked, "the caller's slice stays")
+	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -166,6 +167,21 @@ func (t Topic) In(place Topic) (Topic, error) {
 		return place, err
 	}
 	return t.WithDefaults(), nil
+}
+
+// Asked returns the existing ones of the slots of an Ask, in order and each once. Nil means all. It is
+// for engines.
+func (t Topic) Asked(slots []int) []int {
+	if slots == nil {
+		slots = make([]int, t.Slots)
+		for i := range slots {
+			slots[i] = i
+		}
+		return slots
+	}
+	slots = slices.Clone(slots)
+	slices.Sort(slots)
+	return slices.DeleteFunc(slices.Compact(slots), func(slot int) bool { return slot < 0 || slot >= t.Slots })
 }
 
 // Attempts returns how many attempts a task has before an engine makes it Dead. The periodic tasks

@@ -295,11 +295,12 @@ func testSlots(r *rig) {
 	}
 	r.leased("0", long)
 	r.set("0", past)
-	for _, strange := range [][]int{{slots}, {-1}, {slots, 1 << 20}} {
-		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots")
+	own := engine.Slot("0", slots)
+	for _, strange := range [][]int{{slots}, {-1}, {slots, 1 << 20}, {1<<16 + own}, {slots, slots + 1, slots + 2, slots + 3}} {
+		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots: %v", strange)
 	}
 	r.eventually("a slot among others that there are not is leased from", func() bool {
-		return len(r.expire(engine.Ask{Max: 7, Term: 1, Slots: []int{-1, engine.Slot("0", slots), slots}}).Leased) == 1
+		return len(r.expire(engine.Ask{Max: 7, Term: 1, Slots: []int{-1, own, slots}}).Leased) == 1
 	})
 }
 

@@ -27,7 +27,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if ask.Max <= 0 || t.Paused {
 		return batch, nil
 	}
-	slots := t.asked(ask.Slots)
+	slots := t.Asked(ask.Slots)
 	if err := t.guard(slots, ask.Term, at); err != nil {
 		return batch, err
 	}
@@ -44,23 +44,6 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	}
 	return batch, nil
 }
-
-// asked returns the slots that exist.
-func (t *topic) asked(slots []int) []int {
-	if slots == nil {
-		slots = make([]int, t.Slots)
-		for i := range slots {
-			slots[i] = i
-		}
-		return slots
-	}
-	if slices.ContainsFunc(slots, t.strange) {
-		slots = slices.DeleteFunc(slices.Clone(slots), t.strange)
-	}
-	return slots
-}
-
-func (t *topic) strange(slot int) bool { return slot < 0 || slot >= t.Slots }
 
 // guard refuses a node with an old view, see engine.Ask.
 func (t *topic) guard(slots []int, term, at int64) error {

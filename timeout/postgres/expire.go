@@ -212,19 +212,11 @@ type slots struct {
 
 func newSlots(t *topic, ask engine.Ask) *slots {
 	s := &slots{mask: int16(t.Slots - 1), term: ask.Term} //nolint:gosec // at most 1023
-	asked := ask.Slots
-	if asked == nil {
-		asked = make([]int, t.Slots)
-		for i := range asked {
-			asked[i] = i
-		}
-	}
+	asked := t.Asked(ask.Slots)
 	all := make([]int16, len(asked))
 	for i, slot := range asked {
 		all[i] = int16(slot) //nolint:gosec // at most 1023
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
 	if len(all) < t.Slots {
 		s.wanted = all
 	}

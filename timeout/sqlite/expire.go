@@ -82,16 +82,11 @@ func (x *expiry) slots(t *topic) (condition string, args []any) {
 }
 
 func inSlots(t *topic, slots []int) (condition string, args []any) {
-	if slots == nil {
+	asked := t.Asked(slots)
+	if len(asked) == t.Slots {
 		return "", nil
 	}
-	slots = slices.Clone(slots)
-	slices.Sort(slots)
-	slots = slices.DeleteFunc(slices.Compact(slots), func(slot int) bool { return slot < 0 || slot >= t.Slots })
-	if len(slots) == t.Slots {
-		return "", nil
-	}
-	return " AND (hash & ?) IN (SELECT value FROM json_each(?))", []any{t.Slots - 1, array(slots)}
+	return " AND (hash & ?) IN (SELECT value FROM json_each(?))", []any{t.Slots - 1, array(asked)}
 }
 
 // look reports whether there is work, without writing. An idle engine does only this.

@@ -57,15 +57,9 @@ func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine
 	if !e.fenceIsOld(t, ask, at) {
 		return nil, nil
 	}
-	slots := ask.Slots
-	if slots == nil {
-		for slot := range t.Slots {
-			slots = append(slots, slot)
-		}
-	}
 	_, err := s.ExecContext(ctx, `INSERT INTO hw_fences (topic, slot, term, until) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
 		ON CONFLICT (topic, slot) DO UPDATE SET term = excluded.term, until = excluded.until`,
-		t.no, ask.Term, at+fenceLasts, array(slots))
+		t.no, ask.Term, at+fenceLasts, array(t.Asked(ask.Slots)))
 	return &fence{ask.Term, slices.Clone(ask.Slots), at}, err
 }
 
