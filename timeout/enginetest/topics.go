@@ -234,7 +234,27 @@ func testDropped(r *rig) {
 	kept := r.leased("kept", long)
 	gone := r.leased("gone", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: gone.Token, As: engine.Dead}))
+	dead := engine.Query{Topic: r.topic, State: engine.Dead}
+	for _, e := range []engine.Engine{r.engine, r.second} { // both know the topic
+		page, err := e.List(r.ctx, dead)
+		require.NoError(r.t, err)
+		require.Len(r.t, page.Tasks, 1)
+	}
 	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
+	for _, e := range []engine.Engine{r.engine, r.second} {
+		page, err := e.List(r.ctx, dead)
+		require.NoError(r.t, err)
+		require.Empty(r.t, page.Tasks)
+		if log, ok := e.(engine.Log); ok {
+			executions, err := log.Executions(r.ctx, gone.Key(), 10)
+			require.NoError(r.t, err)
+			require.Empty(r.t, executions)
+		}
+		if truth, ok := e.(engine.Truth); ok {
+			page, _ := truth.Upcoming(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
+			require.Empty(r.t, page.Wanted)
+		}
+	}
 	err := r.engine.DropTopic(r.ctx, r.topic)
 	require.ErrorIs(r.t, err, engine.ErrNotFound)
 	require.Contains(r.t, err.Error(), r.topic)

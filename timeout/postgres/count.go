@@ -41,7 +41,7 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 		return known.Counts, nil
 	}
 	begun := time.Now()
-	counted, err := e.countAnew(ctx, name)
+	counted, err := e.count(ctx, name)
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
 	delete(e.counts.known, name)
@@ -51,28 +51,11 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	return counted, err
 }
 
-// countAnew counts the tasks of a topic. It tries a second time if the topic is missing: it may have
-// been dropped and made again since it was read.
-func (e *Engine) countAnew(ctx context.Context, name string) (counted engine.Counts, err error) {
-	for range 2 {
-		t, err := e.must(ctx, name)
-		if err != nil {
-			return counted, err
-		}
-		counted, there, err := e.count(ctx, t)
-		if err != nil || there {
-			return counted, err
-		}
-		e.topics.forget(name)
-	}
-	return counted, notFound(name)
-}
-
-// count also reports whether the topic exists.
-func (e *Engine) count(ctx context.Context, t *topic) (counted engine.Counts, there bool, err error) {
+func (e *Engine) count(ctx context.Context, name string) (counted engine.Counts, err error) {
+	there := false
 	err = e.transact(ctx, "counting tasks", func(batch *pgx.Batch) {
 		counted, there = engine.Counts{}, false
-		batch.Queue(e.sql.Count, t.no).Query(func(rows pgx.Rows) error {
+		batch.Queue(e.sql.Count, name).Query(func(rows pgx.Rows) error {
 			var state int16
 			var n, due, lag int64
 			_, err := pgx.ForEachRow(rows, []any{&state, &n, &due, &lag}, func() error {
@@ -88,7 +71,10 @@ func (e *Engine) count(ctx context.Context, t *topic) (counted engine.Counts, th
 			return err
 		})
 	})
-	return counted, there, err
+	if err == nil && !there {
+		err = notFound(name)
+	}
+	return counted, err
 }
 
 func (c *counts) forget(topic string) {

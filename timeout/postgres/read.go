@@ -96,16 +96,11 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if limit == 0 {
 		limit = 100
 	}
-	found, err := e.find(ctx, e.direct(), query.Topic)
-	t := found[query.Topic]
-	if err != nil || t == nil {
-		return engine.Page{}, err
-	}
 	var page engine.Page
 	var there int64
 	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {
 		page, there = engine.Page{}, 0
-		batch.Queue(e.sql.List, t.no, int16(query.State), at, id, limit, engine.MaxPageBytes).Query(func(rows pgx.Rows) error {
+		batch.Queue(e.sql.List, query.Topic, int16(query.State), at, id, limit, engine.MaxPageBytes).Query(func(rows pgx.Rows) error {
 			return readTasks(rows, query.Topic, func(found int64, task engine.Task) {
 				there = found
 				page.Tasks = append(page.Tasks, task)

@@ -148,15 +148,10 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 // attempt is logged only in topics with a Retain, also one before another life. Upkeep deletes
 // executions older than Topic.RetainLog. The log of a task is deleted with the task.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
-	found, err := e.find(ctx, e.direct(), key.Topic)
-	t := found[key.Topic]
-	if err != nil || t == nil {
-		return nil, err
-	}
 	var executions []engine.Execution
-	err = e.transact(ctx, "reading executions", func(b *pgx.Batch) {
+	err := e.transact(ctx, "reading executions", func(b *pgx.Batch) {
 		executions = nil
-		b.Queue(e.sql.Executions, t.no, key.ID, max(limit, 0)).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(e.sql.Executions, key.Topic, key.ID, max(limit, 0)).Query(func(rows pgx.Rows) (err error) {
 			executions, err = pgx.CollectRows(rows, scanExecution)
 			return err
 		})

@@ -29,7 +29,7 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	var lastID string
 	err = e.transact(ctx, "reading what is upcoming in "+name, func(b *pgx.Batch) {
 		page, there = engine.UpcomingPage{}, 0
-		b.Queue(e.sql.Upcoming, t.no, at, id, engine.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
+		b.Queue(e.sql.Upcoming, name, at, id, engine.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
 			var w engine.Wanted
 			var due int64
 			_, err := pgx.ForEachRow(rows, []any{&there, &lastAt, &lastID, &w.ID, &w.Version, &due}, func() error {

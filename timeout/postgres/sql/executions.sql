@@ -1,5 +1,5 @@
 SELECT version, attempt, node, started, took, outcome, error
 FROM {s}.hw_executions
-WHERE topic = $1 AND id = $2
+WHERE topic = (SELECT no FROM {s}.hw_topics WHERE name = $1) AND id = $2
 ORDER BY no DESC
 LIMIT $3

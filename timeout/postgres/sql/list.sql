@@ -2,13 +2,13 @@
 -- the index before their places, so all are looked at that stand before the end of the page.
 WITH still AS MATERIALIZED (
     SELECT t.* FROM {s}.hw_tasks t
-    WHERE t.topic = $1 AND t.state = $2 AND (t.filed, t.id) > ($3, $4) AND NOT t.moved
+    WHERE t.topic = (SELECT no FROM {s}.hw_topics WHERE name = $1) AND t.state = $2 AND (t.filed, t.id) > ($3, $4) AND NOT t.moved
     ORDER BY t.filed, t.id
     LIMIT $5
 ),
 moved AS MATERIALIZED (
     SELECT t.* FROM {s}.hw_tasks t
-    WHERE t.topic = $1 AND t.state = $2 AND $2 = 1 AND t.moved AND (t.due, t.id) > ($3, $4)
+    WHERE t.topic = (SELECT no FROM {s}.hw_topics WHERE name = $1) AND t.state = $2 AND $2 = 1 AND t.moved AND (t.due, t.id) > ($3, $4)
         AND t.filed <= (SELECT CASE WHEN count(*) = $5 THEN max(filed) ELSE 9223372036854775807 END FROM still)
     ORDER BY t.due, t.id
     LIMIT $5

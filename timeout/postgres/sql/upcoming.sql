@@ -6,7 +6,7 @@ WITH page AS MATERIALIZED (
     FROM (VALUES (1::smallint), (2::smallint)) AS s (state), LATERAL (
         SELECT t.ctid AS place, t.id, t.version, t.filed, t.moved, {time} AS at
         FROM {s}.hw_tasks t
-        WHERE t.topic = $1 AND t.state = s.state AND (t.filed, t.id) > ($2, $3) AND t.filed < $4
+        WHERE t.topic = (SELECT no FROM {s}.hw_topics WHERE name = $1) AND t.state = s.state AND (t.filed, t.id) > ($2, $3) AND t.filed < $4
             AND ($5::smallint[] IS NULL OR (t.slot & $6::smallint) = ANY ($5))
         ORDER BY t.filed, t.id
         LIMIT $7
