@@ -19,8 +19,9 @@ const (
 )
 
 type counts struct {
-	mu    sync.Mutex
-	known map[string]count
+	mu      sync.Mutex
+	known   map[string]count
+	dropped int // number of dropped topics: a count under way is not kept
 }
 
 type count struct {
@@ -36,6 +37,7 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	}
 	e.counts.mu.Lock()
 	known, ok := e.counts.known[name]
+	dropped := e.counts.dropped
 	e.counts.mu.Unlock()
 	if ok && time.Now().Before(known.until) {
 		return known.Counts, nil
@@ -45,7 +47,7 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
 	delete(e.counts.known, name)
-	if took := time.Since(begun); err == nil && took > cheapCount {
+	if took := time.Since(begun); err == nil && took > cheapCount && dropped == e.counts.dropped {
 		e.counts.known[name] = count{counted, time.Now().Add(max(time.Second, countShare*took))}
 	}
 	return counted, err
@@ -81,4 +83,5 @@ func (c *counts) forget(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, topic)
+	c.dropped++
 }

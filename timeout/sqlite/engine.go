@@ -31,9 +31,9 @@ type Engine struct {
 	use    sync.RWMutex // read lock: every call; write lock: Close
 	closed bool
 
-	mu      sync.Mutex         // guards the fields below
-	counted map[string]counted // by topic
-	fenced  map[int64]fence    // by number of the topic
+	mu      sync.Mutex        // guards the fields below
+	counted map[int64]counted // by number of the topic
+	fenced  map[int64]fence   // by number of the topic
 
 	surplusAt time.Time // time of Upkeep's next search for surplus dead tasks
 }

@@ -89,9 +89,3 @@ func (e *Engine) lowerFences(ctx context.Context) error {
 		return err
 	})
 }
-
-func (e *Engine) forgetFence(topic int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.fenced, topic)
-}

@@ -111,6 +111,22 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 		"COVERING INDEX hw_tasks_by_time (topic=? AND state=?)")
 }
 
+func TestAKeptCountIsNotForATopicThatAnotherProcessDropped(t *testing.T) {
+	r := newStepped(t)
+	ctx := t.Context()
+	require.NoError(t, r.e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
+			INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, n, 0, 1, 0, 0, 1 FROM n, hw_topics`, manyTasks)
+		return err
+	}))
+	counts, err := r.e.Count(ctx, "t")
+	require.NoError(t, err)
+	require.EqualValues(t, manyTasks, counts.Pending)
+	require.NoError(t, r.other.DropTopic(ctx, "t"))
+	_, err = r.e.Count(ctx, "t")
+	require.ErrorIs(t, err, engine.ErrNotFound)
+}
+
 func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()

@@ -32,14 +32,21 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 		return engine.Counts{}, err
 	}
 	defer e.use.RUnlock()
+	t, err := topicOf(ctx, e.reader, topic)
+	if err == nil && t == nil {
+		err = noTopic(topic)
+	}
+	if err != nil {
+		return engine.Counts{}, e.wrap("counting", err)
+	}
 	begin := time.Now()
 	e.mu.Lock()
-	last := e.counted[topic]
+	last := e.counted[t.no]
 	e.mu.Unlock()
 	if begin.Before(last.until) {
 		return last.counts, nil
 	}
-	counts, err := count(ctx, e.reader, topic)
+	counts, err := count(ctx, e.reader, t)
 	took := time.Since(begin)
 	if err != nil || counts.Pending+counts.Running+counts.Done+counts.Dead+counts.Removed < manyTasks {
 		return counts, e.wrap("counting", err)
@@ -47,9 +54,9 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.counted == nil {
-		e.counted = make(map[string]counted)
+		e.counted = make(map[int64]counted)
 	}
-	e.counted[topic] = counted{counts, time.Now().Add(max(countKept, 10*took))}
+	e.counted[t.no] = counted{counts, time.Now().Add(max(countKept, 10*took))}
 	return counts, nil
 }
 
@@ -57,14 +64,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 const countQuery = "SELECT state, count(*), sum(at <= ?2 AND due <= ?2), coalesce(min(CASE WHEN at <= ?2 AND due <= ?2 THEN max(at, due) END), 0)" +
 	" FROM hw_tasks WHERE topic = ?1 GROUP BY state"
 
-func count(ctx context.Context, s session, topic string) (counts engine.Counts, err error) {
-	t, err := topicOf(ctx, s, topic)
-	if err == nil && t == nil {
-		err = noTopic(topic)
-	}
-	if err != nil {
-		return counts, err
-	}
+func count(ctx context.Context, s session, t *topic) (counts engine.Counts, err error) {
 	at := now()
 	err = each(ctx, s, countQuery, []any{t.no, at}, func(rows *sql.Rows) error {
 		var state engine.State

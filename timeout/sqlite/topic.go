@@ -167,11 +167,11 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		return err
 	})
 	if err == nil {
-		e.forgetFence(t.no)
+		e.mu.Lock()
+		delete(e.fenced, t.no)
+		delete(e.counted, t.no)
+		e.mu.Unlock()
 	}
-	e.mu.Lock()
-	delete(e.counted, name)
-	e.mu.Unlock()
 	for more := err == nil; more && err == nil && ctx.Err() == nil; {
 		more, err = e.clear(ctx, t.no)
 		if ctx.Err() != nil {
