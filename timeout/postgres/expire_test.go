@@ -51,6 +51,21 @@ func TestWhatWasSettledIsToldThoughTheTasksOfOthersCanNotBeLeased(t *testing.T) 
 	require.Equal(t, engine.None, get(t, e, own).State)
 }
 
+// A peek before each batch would be wasted while there is a backlog, and the topic is read again meanwhile.
+func TestATopicReadAgainIsStillBusy(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	setDue(t, e, "1", "2", "3")
+	require.Len(t, expire(t, e, 1, time.Minute).Leased, 1)
+	time.Sleep(postgres.Fresh)
+	busy, err := e.Busy(t.Context(), "orders")
+	require.NoError(t, err)
+	require.True(t, busy)
+	require.Len(t, expire(t, e, 3, time.Minute).Leased, 2)
+	busy, err = e.Busy(t.Context(), "orders")
+	require.NoError(t, err)
+	require.False(t, busy)
+}
+
 // A transaction of somebody's own may hold a due task for long. A node would ask for it all the time.
 func TestADueTaskThatIsLockedIsAskedForAfterAWait(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})

@@ -77,13 +77,15 @@ func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range missing {
-		e.topics.forget(name)
-	}
 	for _, t := range read {
 		found[t.Name] = t
 		if !via.foreign { // a topic made in the caller's transaction may be rolled back
 			e.topics.put(t)
+		}
+	}
+	for _, name := range missing {
+		if found[name] == nil {
+			e.topics.forget(name)
 		}
 	}
 	return found, nil
