@@ -88,13 +88,19 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *eng
 	more.lease, more.node = e.number, ask.Node
 	en.attempts++
 	en.enter(engine.Running)
-	en.at = at + engine.CeilMillis(ask.Lease)
-	e.file(en)
+	e.hold(en, at, ask.Lease)
 	batch.Leased = append(batch.Leased, engine.Leased{
 		Task:  en.task(),
 		Token: engine.Token{Key: en.key(), Lease: more.lease},
 		Again: again,
 	})
+}
+
+// hold makes a lease last that long, from at on.
+func (e *Engine) hold(en *entry, at int64, lease time.Duration) {
+	en.at = at + engine.CeilMillis(lease)
+	en.more.ends = en.at - e.clockAhead()
+	e.file(en)
 }
 
 // settle ends a lease if it is the last one of its task.
@@ -195,8 +201,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 			continue
 		}
 		held[i] = true
-		en.at = now() + engine.CeilMillis(lease)
-		e.file(en)
+		e.hold(en, now(), lease)
 	}
 	return held, nil
 }

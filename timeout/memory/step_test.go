@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,8 +82,17 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 	require.Empty(t, due())
 }
 
-// A lease is a length of time, and its handler runs.
-func TestALeaseLastsAsLongAfterAStepForward(t *testing.T) {
+// A lease is a length of time, and its handler runs. It may be made before the step, or after it and before the
+// next Upkeep.
+func TestALeaseLastsAsLongAfterAStep(t *testing.T) {
+	for _, step := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		for _, when := range []string{"leased before", "extended after", "leased after", "ended before"} {
+			t.Run(fmt.Sprint("step=", step, "/", when), func(t *testing.T) { testStep(t, step.Milliseconds(), when) })
+		}
+	}
+}
+
+func testStep(t *testing.T, step int64, when string) {
 	e, err := New(Config{})
 	require.NoError(t, err)
 	defer e.Close()
@@ -90,23 +100,48 @@ func TestALeaseLastsAsLongAfterAStepForward(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "x"}})
 	require.NoError(t, err)
-	ask := engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour}
-	batch, err := e.Expire(t.Context(), ask)
-	require.NoError(t, err)
-	require.Len(t, batch.Leased, 1)
-	step := (2 * time.Hour).Milliseconds()
+	leased := func(lease time.Duration) []engine.Leased {
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
+		require.NoError(t, err)
+		return batch.Leased
+	}
+	var before []engine.Leased
+	switch when {
+	case "leased before", "extended after":
+		before = leased(time.Hour)
+	case "ended before":
+		require.Len(t, leased(time.Millisecond), 1)
+		require.Eventually(t, func() bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.topics["orders"].tasks["x"].index > 0
+		}, time.Minute, time.Millisecond)
+	}
+	// As if all of this was by a clock that is stepped now.
 	e.mu.Lock()
-	e.topics["orders"].tasks["x"].at -= step
+	en := e.topics["orders"].tasks["x"]
+	en.at -= step
 	e.ahead -= step
 	e.mu.Unlock()
-	batch, err = e.Expire(t.Context(), ask)
-	require.NoError(t, err)
-	require.Empty(t, batch.Leased)
+	switch when {
+	case "extended after":
+		held, err := e.Extend(t.Context(), []engine.Token{before[0].Token}, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, []bool{true}, held)
+	case "leased after":
+		en.at = 1 // it is due by either clock
+		require.Len(t, leased(time.Hour), 1)
+	}
+	if when != "ended before" {
+		require.Empty(t, leased(time.Hour))
+	}
 	_, err = e.Upkeep(t.Context(), 0)
 	require.NoError(t, err)
-	batch, err = e.Expire(t.Context(), ask)
-	require.NoError(t, err)
-	require.Empty(t, batch.Leased)
+	if when == "ended before" {
+		require.Len(t, leased(time.Hour), 1)
+		return
+	}
+	require.Empty(t, leased(time.Hour))
 	got, err := e.Get(t.Context(), []engine.Key{{Topic: "orders", ID: "x"}})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour), got[0].Until, time.Minute)

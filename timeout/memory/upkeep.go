@@ -33,9 +33,9 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err e
 // maxStep is the longest step of the clock, in milliseconds, to pass for a wait between two looks.
 const maxStep = 1000
 
-// follow files the waiting tasks again after the clock was stepped forward, or the machine suspended.
-// Their timers wait for lengths of time. Leases are such lengths, and end that much later by the clock.
-// After a step back tasks come too early, and look files them again. e.mu must be held.
+// follow files the waiting tasks again after the clock was stepped, or the machine suspended. Their timers
+// wait for lengths of time. Leases are such lengths, and end that much later or earlier by the clock. Until
+// then tasks that come too early after a step back are filed again by look. e.mu must be held.
 func (e *Engine) follow() {
 	ahead := e.clockAhead()
 	step := ahead - e.ahead
@@ -43,17 +43,14 @@ func (e *Engine) follow() {
 		return
 	}
 	e.ahead = ahead
-	if step < 0 {
-		return
-	}
 	for _, t := range e.topics {
 		for _, en := range t.tasks {
-			switch {
-			case !en.waits():
-			case en.state == engine.Pending:
+			if en.state == engine.Running {
+				en.leave() // a lease that has ended, too
+				en.at = en.more.ends + ahead
+			}
+			if en.waits() {
 				e.file(en)
-			default:
-				en.at += step
 			}
 		}
 	}
