@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -40,12 +41,8 @@ type Engine struct {
 
 // New returns an empty engine. The error wraps engine.ErrArgument.
 func New(cfg Config) (*Engine, error) {
-	if cfg.Tick == 0 {
-		cfg.Tick = 10 * time.Millisecond
-	}
-	if cfg.Executions == 0 {
-		cfg.Executions = 20
-	}
+	cfg.Tick = cmp.Or(cfg.Tick, 10*time.Millisecond)
+	cfg.Executions = cmp.Or(cfg.Executions, 20)
 	e := &Engine{cfg: cfg, topics: make(map[string]*topic), wakers: make(map[*func(string)]struct{})}
 	// No stall credit: a task due during a stall of this process is due at once.
 	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})

@@ -26,7 +26,6 @@ type entry struct {
 	created  int64
 	attempts int32
 	index    int32 // in the heap, counted from 1; 0 if in none
-	started  bool  // whether timer was started
 	state    engine.State
 	more     *more
 }
@@ -154,10 +153,9 @@ func (e *Engine) file(en *entry) {
 		if ready.add(en); (*ready)[0] == en {
 			e.wake(en.topic.Name)
 		}
-	case en.started:
+	case en.timer.WasStarted():
 		en.timer.Move(wait)
 	default:
-		en.started = true
 		_ = e.wheel.Start(&en.timer, en, wait) // it fails if the wheel was stopped
 	}
 }

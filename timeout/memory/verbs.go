@@ -201,10 +201,7 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	}
 	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
 	var page engine.Page
-	limit := query.Limit
-	if limit == 0 {
-		limit = 100
-	}
+	limit := cmp.Or(query.Limit, 100)
 	bytes := 0
 	for i, en := range found {
 		if bytes += len(en.payload); i == limit || bytes > engine.MaxPageBytes {

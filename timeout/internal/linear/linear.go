@@ -6,6 +6,8 @@
 // The module in folder porcupine compares it with a checker of other people.
 package linear
 
+import "math"
+
 // Call is one call, with its input and its answer. Begin and End are moments of the same clock.
 // Begin comes before End.
 type Call[In, Out any] struct {
@@ -88,10 +90,10 @@ func (s *search[S, In, Out]) explain(state S) bool {
 
 // firstEnd returns the first end of a call without a place.
 func (s *search[S, In, Out]) firstEnd() int64 {
-	first, found := int64(0), false
+	first := int64(math.MaxInt64)
 	for i, c := range s.calls {
-		if !s.isPlaced(i) && (!found || c.End < first) {
-			first, found = c.End, true
+		if !s.isPlaced(i) {
+			first = min(first, c.End)
 		}
 	}
 	return first
