@@ -45,12 +45,9 @@ type claimable struct {
 }
 
 func claim(ctx context.Context, s session, name, node string, wanted []engine.Wanted, lease int64) ([]engine.Claimed, error) {
-	t, err := topicOf(ctx, s, name)
+	t, err := existing(ctx, s, name)
 	if err != nil {
 		return nil, err
-	}
-	if t == nil {
-		return nil, noTopic(name)
 	}
 	claimed := make([]engine.Claimed, len(wanted))
 	l := leasing{t: t, node: node, at: now()}

@@ -91,12 +91,9 @@ func inSlots(t *topic, slots []int) (condition string, args []any) {
 
 // look reports whether there is work, without writing. An idle engine does only this.
 func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
-	t, err := topicOf(ctx, e.reader, x.ask.Topic)
+	t, err := existing(ctx, e.reader, x.ask.Topic)
 	if err != nil {
 		return false, err
-	}
-	if t == nil {
-		return false, noTopic(x.ask.Topic)
 	}
 	at := now()
 	x.batch.Now = time.UnixMilli(at)
@@ -174,12 +171,9 @@ func laterQuery(condition string) string {
 
 // round settles and leases as much as fits into one transaction.
 func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
-	t, err := topicOf(ctx, s, x.ask.Topic)
+	t, err := existing(ctx, s, x.ask.Topic)
 	if err != nil {
 		return err
-	}
-	if t == nil {
-		return noTopic(x.ask.Topic)
 	}
 	at := now()
 	settled, err := settle(ctx, s, t, x.settle[:min(len(x.settle), chunk)], at)

@@ -32,10 +32,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 		return engine.Counts{}, err
 	}
 	defer e.use.RUnlock()
-	t, err := topicOf(ctx, e.reader, topic)
-	if err == nil && t == nil {
-		err = noTopic(topic)
-	}
+	t, err := existing(ctx, e.reader, topic)
 	if err != nil {
 		return engine.Counts{}, e.wrap("counting", err)
 	}
@@ -186,10 +183,7 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 		return page, err
 	}
 	defer e.use.RUnlock()
-	t, err := topicOf(ctx, e.reader, topic)
-	if err == nil && t == nil {
-		err = noTopic(topic)
-	}
+	t, err := existing(ctx, e.reader, topic)
 	if err != nil {
 		return page, e.wrap("reading what is due soon", err)
 	}

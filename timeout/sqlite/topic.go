@@ -34,6 +34,15 @@ func topicOf(ctx context.Context, s session, name string) (*topic, error) {
 	return parseTopic(no, config)
 }
 
+// existing is topicOf for a topic that has to be there: a missing one is ErrNotFound.
+func existing(ctx context.Context, s session, name string) (*topic, error) {
+	t, err := topicOf(ctx, s, name)
+	if err == nil && t == nil {
+		err = noTopic(name)
+	}
+	return t, err
+}
+
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // SetTopic implements engine.Engine.
@@ -100,10 +109,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 	defer e.use.RUnlock()
 	var kept engine.Topic
 	err := e.write(ctx, func(s session) error {
-		t, err := topicOf(context.Background(), s, name)
-		if err == nil && t == nil {
-			err = noTopic(name)
-		}
+		t, err := existing(context.Background(), s, name)
 		if err != nil {
 			return err
 		}
@@ -155,13 +161,9 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	}
 	defer e.use.RUnlock()
 	var t *topic
-	err := e.write(ctx, func(s session) error {
-		var err error
-		if t, err = topicOf(context.Background(), s, name); err != nil {
+	err := e.write(ctx, func(s session) (err error) {
+		if t, err = existing(context.Background(), s, name); err != nil {
 			return err
-		}
-		if t == nil {
-			return noTopic(name)
 		}
 		_, err = s.ExecContext(context.Background(), "UPDATE hw_topics SET name = NULL WHERE no = ?", t.no)
 		return err
