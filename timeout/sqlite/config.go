@@ -65,7 +65,10 @@ func Open(path string, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("%w: path %q, must be that of a file", engine.ErrArgument, path)
 	}
 	for kept := newReserve(path + "-reserve"); ; {
-		e := &Engine{cfg: cfg, lock: make(chan struct{}, 1), reserve: kept}
+		e := &Engine{
+			cfg: cfg, lock: make(chan struct{}, 1), reserve: kept,
+			counted: make(map[int64]counted), fenced: make(map[int64]fence),
+		}
 		err := e.open(path)
 		if err == nil {
 			_ = kept.fill(context.Background()) // after a failure, Set returns the error

@@ -143,9 +143,6 @@ func (x *expiry) next(ctx context.Context, s session, t *topic, now int64) (int6
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return first, err
 }
 

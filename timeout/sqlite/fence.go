@@ -70,9 +70,6 @@ func (e *Engine) keepFence(topic int64, raised *fence) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.fenced == nil {
-		e.fenced = make(map[int64]fence)
-	}
 	e.fenced[topic] = *raised
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -50,9 +49,6 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.counted == nil {
-		e.counted = make(map[int64]counted)
-	}
 	e.counted[t.no] = counted{counts, time.Now().Add(max(countKept, 10*took))}
 	return counts, nil
 }
@@ -150,14 +146,8 @@ func list(ctx context.Context, s session, t *topic, state engine.State, from pla
 		last = place{r.at, r.seq}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return page, err
 }
-
-// errEnough ends the reading of rows. The payloads of the remaining rows are not read.
-var errEnough = errors.New("enough")
 
 // upcomingQuery merges both states, each in the order of the index. A task moved to a later time
 // keeps its earlier place there.

@@ -198,7 +198,10 @@ func (e *Engine) wrap(what string, err error) error {
 	return fmt.Errorf("timeout/sqlite: %s: %w", what, err)
 }
 
-// each calls scan for every row.
+// errEnough ends each early, without an error. The payloads of the remaining rows are not read.
+var errEnough = errors.New("enough")
+
+// each calls scan for every row, until scan returns an error.
 func each(ctx context.Context, s session, query string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := s.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -206,7 +209,11 @@ func each(ctx context.Context, s session, query string, args []any, scan func(*s
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
+		err := scan(rows)
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}

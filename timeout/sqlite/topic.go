@@ -52,8 +52,12 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 	}
 	defer e.use.RUnlock()
 	if onlyNew { // the usual case writes nothing
-		if t, err := topicOf(ctx, e.reader, wanted.Name); err != nil || t != nil {
-			return topicOrZero(t), e.wrap("reading topic "+wanted.Name, err)
+		t, err := topicOf(ctx, e.reader, wanted.Name)
+		if err != nil {
+			return engine.Topic{}, e.wrap("reading topic "+wanted.Name, err)
+		}
+		if t != nil {
+			return t.Topic, nil
 		}
 	}
 	var kept engine.Topic
@@ -63,13 +67,6 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 		return err
 	})
 	return kept, e.wrap("setting topic "+wanted.Name, err)
-}
-
-func topicOrZero(t *topic) engine.Topic {
-	if t == nil {
-		return engine.Topic{}
-	}
-	return t.Topic
 }
 
 func setTopic(ctx context.Context, s session, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -33,17 +35,17 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		var names []string
+		var topics []engine.Topic
 		if pause = wakeLook; err == nil && (latest.number != seen.number || latest.own != seen.own) {
 			pause = wakeRest
-			names, err = e.topicNames(ctx)
+			topics, err = e.Topics(ctx)
 		}
 		if err != nil {
 			return e.wrap("listening", err)
 		}
 		seen = latest
-		for _, name := range names {
-			wake(name)
+		for _, topic := range topics {
+			wake(topic.Name)
 		}
 	}
 }
@@ -83,13 +85,4 @@ func (e *Engine) version(ctx context.Context) (version int64, err error) {
 	}
 	_, err = one(context.Background(), e.writer, "PRAGMA data_version", nil, &version)
 	return version, err
-}
-
-func (e *Engine) topicNames(ctx context.Context) ([]string, error) {
-	all, err := e.Topics(ctx)
-	names := make([]string, len(all))
-	for i, topic := range all {
-		names[i] = topic.Name
-	}
-	return names, err
 }
