@@ -12,7 +12,7 @@ import (
 // held is a running task, found by a caller's token.
 type held struct {
 	seq, lease int64
-	id         string
+	topic, id  string
 	version    int64
 	attempts   int
 	node       string
@@ -20,8 +20,8 @@ type held struct {
 }
 
 // heldBy returns the running task of each token. It is nil if the token's lease is not the last
-// one of its task.
-func heldBy(ctx context.Context, s session, tokens []engine.Token, topicNo func(string) int64) ([]*held, error) {
+// one of its task. The tasks come first in the join, by their numbers: CROSS JOIN keeps that order.
+func heldBy(ctx context.Context, s session, tokens []engine.Token) ([]*held, error) {
 	all := make([]*held, len(tokens))
 	seqs := make([]int64, 0, len(tokens))
 	for _, token := range tokens {
@@ -32,22 +32,17 @@ func heldBy(ctx context.Context, s session, tokens []engine.Token, topicNo func(
 	if len(seqs) == 0 {
 		return all, nil
 	}
-	type key struct {
-		topic int64
-		part  string
-	}
-	there := make(map[key]*held, len(seqs))
-	err := each(ctx, s, "SELECT topic, seq, id, lease, version, attempts, node, attempts > 1 OR error <> '' FROM hw_tasks WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2",
+	there := make(map[string]*held, len(seqs)) // by the tokens' Part
+	err := each(ctx, s, "SELECT name, seq, id, lease, version, attempts, node, attempts > 1 OR error <> '' FROM hw_tasks CROSS JOIN hw_topics ON no = topic WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2 AND name IS NOT NULL",
 		[]any{array(seqs)}, func(rows *sql.Rows) error {
 			h := new(held)
-			var topic int64
-			err := rows.Scan(&topic, &h.seq, &h.id, &h.lease, &h.version, &h.attempts, &h.node, &h.logged)
-			there[key{topic, strconv.FormatInt(h.seq, 10)}] = h
+			err := rows.Scan(&h.topic, &h.seq, &h.id, &h.lease, &h.version, &h.attempts, &h.node, &h.logged)
+			there[strconv.FormatInt(h.seq, 10)] = h
 			return err
 		})
 	for i, token := range tokens {
-		h := there[key{topicNo(token.Topic), token.Part}]
-		if h != nil && h.id == token.ID && h.lease == token.Lease {
+		h := there[token.Part]
+		if h != nil && h.topic == token.Topic && h.id == token.ID && h.lease == token.Lease {
 			all[i] = h
 		}
 	}
@@ -64,12 +59,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 	for i, outcome := range outcomes {
 		tokens[i] = outcome.Token
 	}
-	all, err := heldBy(ctx, s, tokens, func(name string) int64 {
-		if name == t.Name {
-			return t.no
-		}
-		return -1
-	})
+	all, err := heldBy(ctx, s, tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +67,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 	var logged []string
 	again := false
 	for i, h := range all {
-		if h == nil || h.lease == 0 {
+		if h == nil || h.lease == 0 || h.topic != t.Name {
 			continue
 		}
 		h.lease = 0 // a second outcome with this token has no effect
@@ -174,22 +164,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 }
 
 func extend(ctx context.Context, s session, tokens []engine.Token, lease int64) ([]bool, error) {
-	numbers := make(map[string]int64)
-	err := byTopic(ctx, s, tokens, func(token engine.Token) string { return token.Topic }, func(t *topic, places []int) error {
-		if t != nil {
-			numbers[tokens[places[0]].Topic] = t.no
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	all, err := heldBy(ctx, s, tokens, func(name string) int64 {
-		if no, ok := numbers[name]; ok {
-			return no
-		}
-		return -1
-	})
+	all, err := heldBy(ctx, s, tokens)
 	if err != nil {
 		return nil, err
 	}
