@@ -378,8 +378,8 @@ func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again 
 		if state == engine.Dead {
 			as = engine.Dead
 		}
-		e := execution{id: o.id, at: l.at, Execution: engine.Execution{Version: o.version, Attempt: o.attempts, Node: o.node, As: as, Error: text}}
-		if err := e.insert(ctx, s, l.t); err != nil {
+		h := &held{id: o.id, version: o.version, attempts: o.attempts, node: o.node}
+		if err := remember(ctx, s, l.t, h, engine.Outcome{As: as, Error: text}, l.at); err != nil {
 			return nil, err
 		}
 	}

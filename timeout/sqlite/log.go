@@ -8,27 +8,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// execution is an attempt for the log.
-type execution struct {
-	engine.Execution
-	id string
-	at int64 // time of the log entry, in milliseconds since the epoch
-}
-
-func executionOf(h *held, outcome engine.Outcome, at int64) execution {
-	return execution{id: h.id, at: at, Execution: engine.Execution{
-		Version: h.version, Attempt: h.attempts, Node: h.node,
-		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
-	}}
-}
-
-func (e execution) insert(ctx context.Context, s session, t *topic) error {
+// remember adds the last attempt of a task to the log, with its outcome.
+func remember(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	var started any
-	if !e.Started.IsZero() {
-		started = e.Started.UnixMicro()
+	if !outcome.Started.IsZero() {
+		started = outcome.Started.UnixMicro()
 	}
 	_, err := s.ExecContext(ctx, "INSERT INTO hw_executions (topic, id, version, attempt, node, started, took, state, error, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		t.no, e.id, e.Version, e.Attempt, e.Node, started, int64(e.Took), int64(e.As), e.Error, e.at)
+		t.no, h.id, h.version, h.attempts, h.node, started, int64(outcome.Took), int64(outcome.As), outcome.Error, at)
 	return err
 }
 

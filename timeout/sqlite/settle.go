@@ -85,7 +85,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 		}
 		done = append(done, h.seq)
 		if t.Retain > 0 {
-			if err := executionOf(h, outcomes[i], at).insert(ctx, s, t); err != nil {
+			if err := remember(ctx, s, t, h, outcomes[i], at); err != nil {
 				return nil, err
 			}
 		} else if h.logged {
@@ -118,7 +118,7 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 	if err != nil {
 		return err
 	}
-	return executionOf(h, outcome, at).insert(ctx, s, t)
+	return remember(ctx, s, t, h, outcome, at)
 }
 
 // renew begins the next life of a task. Without Retain it deletes the log of the earlier lives after
@@ -134,7 +134,7 @@ func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Out
 	case err != nil:
 		return err
 	case t.Retain > 0 || outcome.As == engine.Dead:
-		return executionOf(h, outcome, at).insert(ctx, s, t)
+		return remember(ctx, s, t, h, outcome, at)
 	case h.logged:
 		return forget(ctx, s, t.no, []string{h.id})
 	}
