@@ -56,7 +56,8 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 			}
 		}
 		if old.logged != none {
-			left, err := e.deleteLog(ctx, t)
+			last := now() - engine.CeilMillis(t.WithDefaults().RetainLog)
+			left, err := e.deleteSome(ctx, "hw_executions", "no", "topic = ? AND at <= ?", t.no, last)
 			if err != nil {
 				return false, err
 			}
@@ -177,21 +178,6 @@ func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *engine.
 	return more, nil
 }
 
-// deleteLog deletes log entries older than the topic's RetainLog.
-func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error) {
-	const old = "SELECT no FROM hw_executions WHERE topic = ? AND at <= ? LIMIT ? + 0"
-	args := []any{t.no, now() - engine.CeilMillis(t.WithDefaults().RetainLog), chunk}
-	some, err := integers(ctx, e.reader, old, args...)
-	if err != nil || len(some) == 0 {
-		return false, err
-	}
-	err = e.write(ctx, func(s session) error {
-		_, err := s.ExecContext(context.Background(), "DELETE FROM hw_executions WHERE no IN ("+old+")", args...)
-		return err
-	})
-	return len(some) == chunk, err
-}
-
 // bringBack shortens leases with an end too far in the future: the clock was stepped back after
 // they were made. The clock must be asked after all these leases were made. An earlier time would
 // make new leases look like old ones, and shorten them.
@@ -223,16 +209,16 @@ func (e *Engine) clear(ctx context.Context, no int64) (more bool, err error) {
 }
 
 // deleteSome deletes up to a chunk of rows, and reports whether there may be more.
-func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, arg any) (more bool, err error) {
-	if some, err := integers(ctx, e.reader, "SELECT "+key+" FROM "+table+" WHERE "+condition+" LIMIT 1", arg); err != nil || len(some) == 0 {
+func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, args ...any) (more bool, err error) {
+	if some, err := integers(ctx, e.reader, "SELECT "+key+" FROM "+table+" WHERE "+condition+" LIMIT 1", args...); err != nil || len(some) == 0 {
 		return false, err
 	}
-	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ?2 + 0)"
+	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ? + 0)"
 	if table == "hw_fences" { // no key of one column, and at most MaxSlots rows for a topic
-		query = "DELETE FROM " + table + " WHERE " + condition + " AND ?2 > 0"
+		query = "DELETE FROM " + table + " WHERE " + condition + " AND ? > 0"
 	}
 	err = e.write(ctx, func(s session) error {
-		gone, err := affect(context.Background(), s, query, arg, chunk)
+		gone, err := affect(context.Background(), s, query, append(args, chunk)...)
 		more = gone >= chunk
 		return err
 	})
