@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,10 +125,7 @@ func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema str
 	if err := mode.check(); err != nil {
 		return "", err
 	}
-	if wanted != "" {
-		return wanted, nil
-	}
-	if schema == "" {
+	if schema = cmp.Or(wanted, schema); schema == "" {
 		return "", fmt.Errorf("%w: no schema of the search_path is there, and Schema is empty", engine.ErrArgument)
 	}
 	return schema, checkSchema(schema)

@@ -131,7 +131,9 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 		leased, fenced = leases{}, 0
 		e.queueSettle(b, t, outcomes, settled)
 		if limits.most > 0 {
-			e.queueFence(b, t, s, &fenced)
+			if s.term != 0 {
+				b.Queue(e.sql.Fence, t.no, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
+			}
 			sql, args := e.sql.Lease, []any{
 				t.no, engine.CeilMillis(ask.Late), limits.look, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
 				s.fenced, s.term, fenceFor, maxBytes,
@@ -193,13 +195,6 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 		batch.Next = batch.Now
 	}
 	return due || fences < int64(len(s.fenced)), nil
-}
-
-func (e *Engine) queueFence(b *pgx.Batch, t *topic, s *slots, fenced *int64) {
-	if s.term == 0 {
-		return
-	}
-	b.Queue(e.sql.Fence, t.no, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error { return row.Scan(fenced) })
 }
 
 // slots are the slots to lease from.

@@ -17,8 +17,8 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 	if err != nil {
 		return engine.View{}, fmt.Errorf("timeout/postgres: topics of node %s: %w", node.Name, err)
 	}
-	var view engine.View
-	err = e.changeView(ctx, "beating for "+node.Name, func(tx pgx.Tx, table string) (int64, error) {
+	other := ""
+	view, err := e.changeView(ctx, "beating for "+node.Name, func(tx pgx.Tx, table string) (int64, error) {
 		dismissed, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE until <= `+snippets[1]+` AND name <> $1`, node.Name)
 		if err != nil {
 			return 0, err
@@ -34,46 +34,45 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 		if err != nil {
 			return 0, err
 		}
-		view.Other = node.Other(run)
+		other = node.Other(run)
 		// An end with more before it than a node's ttl was set before the clock was stepped back.
 		_, err = tx.Exec(ctx, `UPDATE `+table+` SET until = `+snippets[1]+` + ttl WHERE until > `+snippets[1]+` + ttl AND name <> $1`, node.Name)
 		if changed {
 			return 1 + dismissed.RowsAffected(), err
 		}
 		return dismissed.RowsAffected(), err
-	}, func(tx pgx.Tx, table string) (err error) {
-		view.Nodes, err = readNodes(ctx, tx, table)
-		return err
-	}, &view.Term)
+	})
+	view.Other = other
 	return view, err
 }
 
 // Leave implements engine.Members.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	var term int64
-	return e.changeView(ctx, "leaving as "+name, func(tx pgx.Tx, table string) (int64, error) {
+	_, err := e.changeView(ctx, "leaving as "+name, func(tx pgx.Tx, table string) (int64, error) {
 		gone, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE name = $1`, name)
 		return gone.RowsAffected(), err
-	}, func(pgx.Tx, string) error { return nil }, &term)
+	})
+	return err
 }
 
-// changeView calls change, then read, in a transaction; only one at a time can do so. If change has
-// changed any members, the term goes up by one.
-func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (int64, error), read func(tx pgx.Tx, table string) error, term *int64) error {
-	members, view := quote(e.schema)+".hw_members", quote(e.schema)+".hw_view"
-	return e.inTx(ctx, doing, func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, `SELECT term FROM `+view+` FOR UPDATE`).Scan(term); err != nil {
+// changeView calls change in a transaction, and returns the members after it; only one at a time can do so. If
+// change has changed any members, the term goes up by one.
+func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (changed int64, err error)) (view engine.View, err error) {
+	members, views := quote(e.schema)+".hw_members", quote(e.schema)+".hw_view"
+	err = e.inTx(ctx, doing, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, `SELECT term FROM `+views+` FOR UPDATE`).Scan(&view.Term); err != nil {
 			return err
 		}
 		changed, err := change(tx, members)
 		if err == nil && changed > 0 {
-			err = tx.QueryRow(ctx, `UPDATE `+view+` SET term = term + 1 RETURNING term`).Scan(term)
+			err = tx.QueryRow(ctx, `UPDATE `+views+` SET term = term + 1 RETURNING term`).Scan(&view.Term)
 		}
 		if err == nil {
-			err = read(tx, members)
+			view.Nodes, err = readNodes(ctx, tx, members)
 		}
 		return err
 	})
+	return view, err
 }
 
 func readNodes(ctx context.Context, tx pgx.Tx, table string) ([]engine.Node, error) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -92,10 +93,7 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil {
 		return engine.Page{}, err
 	}
-	limit := query.Limit
-	if limit == 0 {
-		limit = 100
-	}
+	limit := cmp.Or(query.Limit, 100)
 	var page engine.Page
 	var there int64
 	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {

@@ -163,8 +163,11 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, o
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue // it was dropped in between
 		}
-		if err != nil || onlyNew {
-			return topicOf(there), err
+		if err != nil {
+			return engine.Topic{}, err
+		}
+		if onlyNew {
+			return there.Topic, nil
 		}
 		kept, err := wanted.In(there.Topic)
 		if err != nil {
@@ -206,13 +209,6 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 	})
 	e.topics.forget(name)
 	return kept, err
-}
-
-func topicOf(t *topic) engine.Topic {
-	if t == nil {
-		return engine.Topic{}
-	}
-	return t.Topic
 }
 
 // Topics implements engine.Engine. A server without changes, such as a standby, is an error, although
