@@ -141,7 +141,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 			if s.wanted != nil {
 				sql, args = e.sql.LeaseOwn, append(args, s.wanted, s.mask, window)
 			}
-			b.Queue(sql, args...).Query(func(rows pgx.Rows) error { return leased.read(rows, t.Name, false) })
+			b.Queue(sql, args...).Query(func(rows pgx.Rows) error { return leased.read(rows, t.Name) })
 		}
 		b.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	})
@@ -245,22 +245,11 @@ type leases struct {
 	numbers, deaths []int64
 }
 
-// read reads rows. If tasks were named, each row begins with a number.
-func (l *leases) read(rows pgx.Rows, topic string, named bool) error {
-	var number int64
-	var before []any
-	if named {
-		before = []any{&number}
-	}
+// read reads rows of a number, which is 0 if no tasks were named, a lease, whether there was one before, and a task.
+func (l *leases) read(rows pgx.Rows, topic string) error {
 	var lease int64
 	var again bool
-	var r row
-	_, err := pgx.ForEachRow(rows, append(append(before, &lease, &again), r.targets()...), func() error {
-		task, err := r.task(topic)
-		r = row{}
-		if err != nil {
-			return err
-		}
+	return readTasks(rows, topic, func(number int64, task engine.Task) {
 		switch task.State {
 		case engine.Pending:
 			l.refiled++
@@ -271,7 +260,5 @@ func (l *leases) read(rows pgx.Rows, topic string, named bool) error {
 			l.died = append(l.died, task.Key())
 			l.deaths = append(l.deaths, number)
 		}
-		return nil
-	})
-	return err
+	}, &lease, &again)
 }

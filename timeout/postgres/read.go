@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,11 +73,11 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 	return tasks, nil
 }
 
-// readTasks reads rows of a number and a task.
-func readTasks(rows pgx.Rows, topic string, found func(n int64, task engine.Task)) error {
+// readTasks reads rows of a number, more columns if wanted, and a task.
+func readTasks(rows pgx.Rows, topic string, found func(n int64, task engine.Task), more ...any) error {
 	var n int64
 	var r row
-	_, err := pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
+	_, err := pgx.ForEachRow(rows, slices.Concat([]any{&n}, more, r.targets()), func() error {
 		task, err := r.task(topic)
 		if err == nil {
 			found(n, task)

@@ -82,7 +82,7 @@ func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []engi
 		clear(claimed)
 		b.Queue(e.sql.Claim, t.no, ids, versions, engine.CeilMillis(lease), clean(node), maxBytes).Query(func(rows pgx.Rows) error {
 			var l leases
-			err := l.read(rows, t.Name, true)
+			err := l.read(rows, t.Name)
 			for i, leased := range l.leased {
 				claimed[l.numbers[i]-1] = engine.Claimed{OK: true, Leased: leased}
 			}

@@ -43,4 +43,4 @@ picked AS MATERIALIZED (
     WHERE k.before <= $10::bigint AND k.leased <= $6
 ),
 {give}
-RETURNING t.lease, k.state = 2, {task}
+RETURNING 0::bigint, t.lease, k.state = 2, {task}
