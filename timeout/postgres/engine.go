@@ -57,7 +57,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
 	e.counts.known = make(map[string]count)
-	e.herald = newHerald()
+	e.herald = &herald{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e
 }

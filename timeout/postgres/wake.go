@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -51,10 +50,6 @@ type herald struct {
 	mu     sync.Mutex
 	topics map[string]struct{}
 	ring   chan struct{}
-}
-
-func newHerald() *herald {
-	return &herald{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
 }
 
 func (h *herald) tell(topics ...string) {
@@ -130,43 +125,36 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	stop := context.AfterFunc(e.life, func() { cancel(engine.ErrClosed) })
 	defer stop()
 
-	conn, err := e.listenAgain(within)
-	for wait := reconnect; ; {
-		if within.Err() != nil {
-			closeConn(conn)
-			return context.Cause(within)
-		}
-		if err == nil {
-			wait = reconnect
+	for wait := reconnect; ; wait = min(2*wait, maxReconnect) {
+		if conn, err := e.connect(within); err == nil {
 			wake("") // earlier messages are lost
-			err = listenTo(within, conn, wake)
+			listenTo(within, conn, wake)
 			closeConn(conn)
-			conn = nil
-			continue
+			wait = reconnect
 		}
 		select {
 		case <-within.Done():
+			return context.Cause(within)
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, maxReconnect)
-		conn, err = e.listenAgain(within)
 	}
 }
 
-func (e *Engine) listenAgain(ctx context.Context) (*pgx.Conn, error) {
+// connect returns a connection that listens.
+func (e *Engine) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, e.listen.Copy())
 	if err != nil {
-		return nil, fmt.Errorf("timeout/postgres: connecting to listen: %w", err)
+		return nil, err
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+quote(e.channel())); err != nil {
 		closeConn(conn)
-		return nil, fmt.Errorf("timeout/postgres: listening to %s: %w", e.channel(), err)
+		return nil, err
 	}
 	return conn, nil
 }
 
 // listenTo calls wake until the connection is lost.
-func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string)) error {
+func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string)) {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, listenCheck)
 		message, err := conn.WaitForNotification(waiting)
@@ -175,12 +163,8 @@ func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string)) erro
 		switch {
 		case err == nil:
 			wake(message.Payload)
-		case !silent || conn.IsClosed():
-			return err
-		default:
-			if err := ping(ctx, conn); err != nil {
-				return err
-			}
+		case !silent || conn.IsClosed() || ping(ctx, conn) != nil:
+			return
 		}
 	}
 }
@@ -192,9 +176,6 @@ func ping(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func closeConn(conn *pgx.Conn) {
-	if conn == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
