@@ -170,7 +170,6 @@ func testEvery(r *rig) {
 // testLogAnew reads the log of a task with several lives. The last attempt of a life is Done
 // or Dead there.
 func testLogAnew(r *rig) {
-	log := r.engine.(engine.Log)
 	r.make(engine.Topic{Slots: 1, Retain: long})
 	version := r.set("1", past).Version
 	failed := engine.Outcome{As: engine.Pending, Error: "first"}
@@ -179,8 +178,7 @@ func testLogAnew(r *rig) {
 		outcome.Token, outcome.Took = r.expireOne(string(rune('a'+i)), long).Token, time.Duration(i)*time.Second
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 	}
-	executions, err := log.Executions(r.ctx, r.key("1"), 10)
-	require.NoError(r.t, err)
+	executions := r.executions("1", 10)
 	for i := range executions {
 		executions[i].Started = time.Time{}
 	}
@@ -197,23 +195,18 @@ func testLogAnew(r *rig) {
 	r.make(engine.Topic{Slots: 1})
 	anew.Token, anew.After = r.leased("2", long).Token, long
 	require.Equal(r.t, []bool{true}, r.settle(anew))
-	executions, err = log.Executions(r.ctx, r.key("2"), 10)
-	require.NoError(r.t, err)
-	require.Empty(r.t, executions)
+	require.Empty(r.t, r.executions("2", 10))
 
 	// It has each failed life, until the end of the task.
 	died.Token = r.leased("4", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(died))
-	executions, err = log.Executions(r.ctx, r.key("4"), 10)
-	require.NoError(r.t, err)
+	executions = r.executions("4", 10)
 	require.Len(r.t, executions, 1)
 	require.Equal(r.t, engine.Dead, executions[0].As)
 	require.Equal(r.t, "last", executions[0].Error)
 	last := r.expireOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
-	executions, err = log.Executions(r.ctx, r.key("4"), 10)
-	require.NoError(r.t, err)
-	require.Empty(r.t, executions)
+	require.Empty(r.t, r.executions("4", 10))
 
 	// The log goes with its task, also that of an earlier life.
 	failed.Token = r.leased("3", long).Token
@@ -222,7 +215,5 @@ func testLogAnew(r *rig) {
 	require.Equal(r.t, []bool{true}, r.settle(anew))
 	last = r.expireOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
-	executions, err = log.Executions(r.ctx, r.key("3"), 10)
-	require.NoError(r.t, err)
-	require.Empty(r.t, executions)
+	require.Empty(r.t, r.executions("3", 10))
 }

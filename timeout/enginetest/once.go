@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -65,13 +64,12 @@ type expectation struct {
 
 // settled waits until no task is left.
 func (r *rig) settled() bool {
+	none := func(state engine.State) bool {
+		page, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: state, Limit: 1})
+		return err == nil && len(page.Tasks) == 0
+	}
 	for start := time.Now(); time.Since(start) < patient; time.Sleep(20 * time.Millisecond) {
-		pending, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Pending, Limit: 1})
-		if err != nil || len(pending.Tasks) > 0 {
-			continue
-		}
-		running, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Running, Limit: 1})
-		if err == nil && len(running.Tasks) == 0 {
+		if none(engine.Pending) && none(engine.Running) {
 			return true
 		}
 	}
@@ -189,8 +187,3 @@ func together(count int, f func(i int)) {
 	}
 	running.Wait()
 }
-
-// clock gives different times in order, for histories.
-type clock struct{ ticks atomic.Int64 }
-
-func (c *clock) tick() int64 { return c.ticks.Add(1) }

@@ -145,6 +145,15 @@ func (r *rig) get(id string) engine.Task {
 	return r.getAll(id)[0]
 }
 
+// executions returns the log of a task, by an engine.Log.
+func (r *rig) executions(id string, limit int) []engine.Execution {
+	r.t.Helper()
+	executions, err := r.engine.(engine.Log).Executions(r.ctx, r.key(id), limit)
+	require.NoError(r.t, err)
+	require.LessOrEqual(r.t, len(executions), limit)
+	return executions
+}
+
 // expire asks with this rig's topic, a long lease, and a node.
 func (r *rig) expire(ask engine.Ask) engine.Batch {
 	r.t.Helper()

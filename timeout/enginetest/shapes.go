@@ -15,18 +15,10 @@ import (
 
 // testLog tests the log of executions.
 func testLog(r *rig) {
-	log := r.engine.(engine.Log)
 	r.make(engine.Topic{Slots: 2, Retain: long})
-	of := func(id string, limit int) []engine.Execution {
-		r.t.Helper()
-		executions, err := log.Executions(r.ctx, r.key(id), limit)
-		require.NoError(r.t, err)
-		require.LessOrEqual(r.t, len(executions), limit)
-		return executions
-	}
-	require.Empty(r.t, of("none", 10))
+	require.Empty(r.t, r.executions("none", 10))
 	version := r.set("1", past).Version
-	require.Empty(r.t, of("1", 10))
+	require.Empty(r.t, r.executions("1", 10))
 	started := r.now().Add(-time.Second).Truncate(time.Millisecond)
 	outcomes := []engine.Outcome{
 		{As: engine.Pending, Error: "first", Started: started, Took: 1500 * time.Microsecond},
@@ -38,7 +30,7 @@ func testLog(r *rig) {
 		outcome.Token = r.expireOne(fmt.Sprint("node", i), long).Token
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 	}
-	executions := of("1", 10)
+	executions := r.executions("1", 10)
 	require.Len(r.t, executions, 3, "what was not begun is no attempt")
 	for i, execution := range executions {
 		want := []engine.Execution{
@@ -52,13 +44,13 @@ func testLog(r *rig) {
 		want.Took, execution.Took = 0, 0
 		require.Equal(r.t, want, execution, "the latest first")
 	}
-	require.Equal(r.t, executions[:2], of("1", 2))
-	require.Empty(r.t, of("2", 10))
+	require.Equal(r.t, executions[:2], r.executions("1", 2))
+	require.Empty(r.t, r.executions("2", 10))
 
 	token := r.leased("2", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Dead, Error: "broken"}))
 	require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Dead, Error: "stale"}))
-	executions = of("2", 10)
+	executions = r.executions("2", 10)
 	require.Len(r.t, executions, 1, "what had no effect is not logged")
 	require.Equal(r.t, engine.Dead, executions[0].As)
 	require.Equal(r.t, "broken", executions[0].Error)
@@ -66,16 +58,13 @@ func testLog(r *rig) {
 
 // testLogRetained checks that the log is kept for as long as the topic says.
 func testLogRetained(r *rig) {
-	log := r.engine.(engine.Log)
 	topic := r.make(engine.Topic{Slots: 2, Retain: long})
 	require.Equal(r.t, engine.DefaultRetainLog, topic.RetainLog)
 	left := func() (left int) {
 		r.t.Helper()
 		r.upkeep()
 		for i := range 5 {
-			executions, err := log.Executions(r.ctx, r.key(fmt.Sprint(i)), 10)
-			require.NoError(r.t, err)
-			left += len(executions)
+			left += len(r.executions(fmt.Sprint(i), 10))
 		}
 		return left
 	}
