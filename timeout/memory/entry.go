@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// entry is a task, in 128 bytes. A Pending or Running task waits in the wheel, or in the heap
+// entry is a task, in 144 bytes. A Pending or Running task waits in the wheel, or in the heap
 // of its slot. An ended one is in a heap of its topic.
 type entry struct {
 	// timer is started once, and moved from then on. It may come before the task's time, or

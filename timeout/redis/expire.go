@@ -110,7 +110,7 @@ func (x *expiry) takeLate(l *layout) {
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
 	x.takeLate(l)
-	all := l.asked(x.ask.Slots)
+	all := l.Topic.Asked(x.ask.Slots)
 	more, err := x.migrate(ctx, l, all)
 	if err != nil {
 		return err
@@ -162,21 +162,6 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		x.batch.Next = soon
 	}
 	return err
-}
-
-// asked returns the slots of an Ask, as far as they exist.
-func (l *layout) asked(slots []int) []int {
-	if slots == nil {
-		slots = make([]int, len(l.places))
-		for i := range slots {
-			slots[i] = i
-		}
-		return slots
-	}
-	slots = slices.Clone(slots)
-	slices.Sort(slots)
-	slots = slices.Compact(slots)
-	return slices.DeleteFunc(slots, func(slot int) bool { return slot < 0 || slot >= len(l.places) })
 }
 
 // migrate moves the tasks to be settled, and some of the others. A silent server holds up only its
@@ -267,7 +252,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 
 // others reports whether other servers of a Cluster may answer: those that don't hold up no other.
 func (x *expiry) others(l *layout) bool {
-	return x.away || x.leaves() && l.hints.failure(l.asked(x.ask.Slots)) == nil
+	return x.away || x.leaves() && l.hints.failure(l.Topic.Asked(x.ask.Slots)) == nil
 }
 
 // hear takes answers. It reports whether a slot has given one, and returns a call that was refused, and an

@@ -126,7 +126,7 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 // each answer of a server far away would lead to another question.
 func (x *expiry) wanted(l *layout, lane int) bool {
 	var slots []int
-	for _, slot := range l.asked(x.ask.Slots) {
+	for _, slot := range l.Topic.Asked(x.ask.Slots) {
 		if x.engine.laneOf(l.places[slot]) == lane {
 			slots = append(slots, slot)
 		}

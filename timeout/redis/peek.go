@@ -22,7 +22,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 		}
 		waits[i], layouts[i] = engine.NothingDue, l
 		lease := l.Topic.WithDefaults().Lease
-		for _, slot := range l.asked(p.Slots) {
+		for _, slot := range l.Topic.Asked(p.Slots) {
 			c := invoke(scriptFirst, l.places[slot], engine.CeilMillis(lease))
 			c.Keys, c.tasks = c.at.named(firstKeys), []int{i}
 			calls = append(calls, c)
