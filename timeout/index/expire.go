@@ -54,9 +54,9 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if e.clock.compare(truth, read(found.Now, asked)) {
 		e.reloadAll() // the entries in the index have wrong times
 	}
-	batch.Next = shift(found.Next, batch.Now.Sub(found.Now))
-	if batch.Next.IsZero() || batch.Next.After(horizon) {
-		batch.Next = horizon // the truth may have more beyond
+	batch.Next = horizon // the truth may have more beyond
+	if next := batch.Now.Add(found.Next.Sub(found.Now)); !found.Next.IsZero() && next.Before(horizon) {
+		batch.Next = next
 	}
 	if len(found.Leased) == ask.Max {
 		batch.Next = batch.Now
@@ -182,80 +182,44 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 	if len(found.Leased) == 0 {
 		return nil
 	}
-	wanted := make([]engine.Wanted, len(found.Leased))
+	wanted, unclaimed := make([]engine.Wanted, len(found.Leased)), make([]engine.Outcome, len(found.Leased))
 	for i, entry := range found.Leased {
 		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
+		unclaimed[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true}
 	}
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	if err != nil {
-		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (engine.Outcome, bool) {
-			return engine.Outcome{After: e.cfg.Scan}, true
-		}))
+		e.settle(context.WithoutCancel(ctx), ask, unclaimed)
 		return err
 	}
+	var refused []engine.Outcome
 	var gone []engine.Key
 	until := time.Now().Add(ask.Lease)
 	e.mu.Lock()
 	for i, c := range claimed {
+		entry := found.Leased[i]
 		switch {
 		case c.OK:
-			e.leases[c.Leased.Token] = lease{found.Leased[i].Token, until}
+			e.leases[c.Leased.Token] = lease{entry.Token, until}
 			batch.Leased = append(batch.Leased, c.Leased)
 		case c.Died:
-			batch.Died = append(batch.Died, found.Leased[i].Key())
+			batch.Died = append(batch.Died, entry.Key())
+			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Done})
 		case c.At.IsZero():
-			gone = append(gone, found.Leased[i].Key())
+			gone = append(gone, entry.Key())
+			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Done})
+		case c.At.After(batch.Now):
+			batch.Next = earlier(batch.Next, c.At)
+			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Pending, Due: e.clock.ofIndex(c.At), Refund: true})
 		default:
-			batch.Next = earlier(batch.Next, batch.Now.Add(wait(c, batch.Now)))
+			batch.Next = earlier(batch.Next, batch.Now.Add(recheck))
+			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Pending, After: recheck, Refund: true})
 		}
 	}
 	e.mu.Unlock()
-	e.settle(ctx, ask, refused(found.Leased, func(i int) (engine.Outcome, bool) {
-		return e.later(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
-	}))
-	e.settle(ctx, ask, ended(found.Leased, claimed))
+	e.settle(ctx, ask, refused)
 	e.refresh(ctx, gone)
 	return nil
-}
-
-// wait returns the time until another look at a refused task.
-func wait(c engine.Claimed, now time.Time) time.Duration {
-	if c.At.After(now) {
-		return c.At.Sub(now)
-	}
-	return recheck
-}
-
-// later makes the index look again at a refused task: at the task's time if that is in the future,
-// else after recheck.
-func (e *Engine) later(c engine.Claimed, now time.Time) engine.Outcome {
-	if c.At.After(now) {
-		return engine.Outcome{Due: e.clock.ofIndex(c.At)}
-	}
-	return engine.Outcome{After: recheck}
-}
-
-// refused returns the outcomes of the entries that wait for another look.
-func refused(entries []engine.Leased, when func(int) (engine.Outcome, bool)) []engine.Outcome {
-	var outcomes []engine.Outcome
-	for i, entry := range entries {
-		if outcome, ok := when(i); ok {
-			outcome.Token, outcome.As, outcome.Refund = entry.Token, engine.Pending, true
-			outcomes = append(outcomes, outcome)
-		}
-	}
-	return outcomes
-}
-
-// ended returns the outcomes of the entries with a version unknown to the truth.
-func ended(entries []engine.Leased, claimed []engine.Claimed) []engine.Outcome {
-	var outcomes []engine.Outcome
-	for i, c := range claimed {
-		if !c.OK && c.At.IsZero() {
-			outcomes = append(outcomes, engine.Outcome{Token: entries[i].Token, As: engine.Done})
-		}
-	}
-	return outcomes
 }
 
 // Extend implements engine.Engine.
@@ -283,14 +247,6 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, length time.
 		}
 	}
 	return held, err
-}
-
-// shift moves a time. The zero time stays.
-func shift(t time.Time, d time.Duration) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.Add(d)
 }
 
 // earlier returns the earlier of two times. A zero a means none.
