@@ -16,8 +16,8 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} { // the engine's clock
 		now := time.Now()
 		due := now.Round(0).Add(ahead + time.Second)
-		w := &worker{c: &Center{cfg: cfg}, look: now.Add(cfg.Poll + time.Hour), nudges: make(chan struct{}, 1), topic: Topic{Name: "orders"}.WithDefaults()}
-		d := &desk{c: w.c, look: w.look, bell: make(chan struct{}, 1)}
+		w := &worker{c: &Center{cfg: cfg}, looks: looks{look: now.Add(cfg.Poll + time.Hour), bell: make(chan struct{}, 1)}, topic: Topic{Name: "orders"}.WithDefaults()}
+		d := &desk{c: w.c, looks: looks{look: w.look, bell: make(chan struct{}, 1)}}
 		if ahead != 0 { // without an answer both are taken for equal
 			batch := engine.Batch{Now: now.Round(0).Add(ahead)}
 			w.take(engine.Ask{}, batch, nil, now, now)
@@ -34,7 +34,7 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 
 	// An outcome for a time, too.
 	now := time.Now()
-	w := &worker{c: &Center{cfg: cfg}, look: now.Add(time.Hour), nudges: make(chan struct{}, 1)}
+	w := &worker{c: &Center{cfg: cfg}, looks: looks{look: now.Add(time.Hour), bell: make(chan struct{}, 1)}}
 	w.take(engine.Ask{Settle: []engine.Outcome{{As: Pending, Due: now.Round(0).Add(time.Second)}}},
 		engine.Batch{Now: now.Round(0), Settled: []bool{true}}, nil, now, now)
 	require.NotEqual(t, w.look.Round(0), w.look)

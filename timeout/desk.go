@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -21,17 +20,14 @@ const deskMost = 1000
 type desk struct {
 	c    *Center
 	name string
-	bell chan struct{} // has an element if the desk must plan anew
 
-	// mu guards the fields below. It is not held during calls of the engine.
-	mu       sync.Mutex
+	looks // its mu guards the fields below
+
 	topic    Topic
 	schedule *engine.Schedule // of Topic.Every; nil without it, or if this node can't read it
 	limiter  *rate.Limiter    // nil without Topic.Rate
 	waiting  []*request       // the first come first
 	open     bool             // whether serve runs
-	look     time.Time        // the latest time of the next look
-	clock    clock            // of the last answer
 	counts   Stats
 }
 
@@ -159,39 +155,11 @@ func (d *desk) remove(r *request) bool {
 	return true
 }
 
-// lookNow makes serve look at once. d.mu must be held.
-func (d *desk) lookNow() {
-	d.look = time.Time{}
-	ring(d.bell)
-}
-
-// lookAt makes serve look at that time at the latest. d.mu must be held.
-func (d *desk) lookAt(at time.Time) {
-	if at.Before(d.look) {
-		d.look = at
-		ring(d.bell)
-	}
-}
-
 // idle reports whether no request waits.
 func (d *desk) idle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.waiting) == 0
-}
-
-// told makes the desk look: somebody has set a task.
-func (d *desk) told() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lookNow()
-}
-
-// expect makes the desk look when a task set on this node is due, by the engine's clock.
-func (d *desk) expect(due time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lookAt(d.clock.at(due))
 }
 
 // serve asks the engine until no request waits.

@@ -128,7 +128,7 @@ func (c *Center) desk(topic Topic) *desk {
 func (c *Center) deskOf(name string) *desk {
 	d := c.desks[name]
 	if d == nil {
-		d = &desk{c: c, name: name, bell: make(chan struct{}, 1)}
+		d = &desk{c: c, name: name, looks: looks{bell: make(chan struct{}, 1)}}
 		c.desks[name] = d
 	}
 	return d

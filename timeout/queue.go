@@ -126,7 +126,7 @@ func (w *worker) next(now time.Time) *attempt {
 			w.queue = slices.Delete(w.queue, i, i+1)
 		}
 		if len(w.queue) == 0 || w.wants() == w.least() {
-			w.nudge()
+			ring(w.bell)
 		}
 		switch {
 		case a.over:

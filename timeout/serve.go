@@ -30,10 +30,10 @@ func (w *worker) serve() {
 	answers := make(chan error, engineCalls)
 	calls := 0
 	for {
-		nudges := w.nudges
+		bell := w.bell
 		wait := troubles.pause(time.Now())
 		if wait > 0 {
-			nudges = nil // not before that
+			bell = nil // not before that
 		} else {
 			var ask engine.Ask
 			if ask, wait = w.plan(time.Now(), calls); wait == 0 {
@@ -48,7 +48,7 @@ func (w *worker) serve() {
 			calls--
 			troubles.answered(err, time.Now())
 		case <-timer.C:
-		case <-nudges:
+		case <-bell:
 		case <-w.ended:
 			for ; calls > 0; calls-- {
 				troubles.answered(<-answers, time.Now())
@@ -222,7 +222,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 func (w *worker) settle(outcome engine.Outcome) {
 	if len(w.outcomes) == 0 {
 		w.first = time.Now()
-		w.nudge()
+		ring(w.bell)
 	}
 	w.outcomes = append(w.outcomes, outcome)
 }

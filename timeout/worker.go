@@ -12,19 +12,18 @@ import (
 
 // worker serves one topic on this node. One goroutine asks the engine for due tasks and settles
 // outcomes (serve). Another extends leases (keep). Up to places goroutines run handlers
-// (work). In an idle worker, serve sleeps until the next due time, until a nudge, or for
+// (work). In an idle worker, serve sleeps until the next due time, until the bell, or for
 // Center.poll; keep sleeps until something is leased.
 type worker struct {
 	c      *Center
 	name   string
-	nudges chan struct{} // has an element if serve must plan anew
 	leases chan struct{} // has an element if keep must look at what was leased
 	ended  chan struct{} // closed to end serve and keep
 	gone   sync.WaitGroup
 	dealt  int // the number of slots at the last deal, for Run
 
-	// mu guards the fields below. It is not held during calls of the engine or a handler.
-	mu       sync.Mutex
+	looks // its mu guards the fields below
+
 	topic    Topic
 	schedule *engine.Schedule // of Topic.Every; nil without it
 	unread   error            // why this node can't read Topic.Every; then it leases nothing
@@ -52,14 +51,12 @@ type worker struct {
 	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
 	stopping bool
 	ending   bool      // the contexts of the handlers have ended, too
-	look     time.Time // the latest time of the next look
-	net      time.Time // that time if nothing is known to be due before
+	net      time.Time // the time of the next look if nothing is known to be due before
 	own      time.Time // when a peek no longer does instead
 	rescue   time.Time // the time to look for late tasks in the slots of other nodes
 	rescued  bool      // whether the last look was that one; then it is the turn of the own slots
 	moved    time.Time // when a handler last began or ended
 	stuck    bool      // whether all handlers hang; if so, nothing is leased
-	clock    clock     // of the last answer
 	counts   Stats
 }
 
@@ -84,7 +81,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	w := &worker{
 		c:      c,
 		name:   topic.Name,
-		nudges: make(chan struct{}, 1),
+		looks:  looks{bell: make(chan struct{}, 1)},
 		leases: make(chan struct{}, 1),
 		ended:  make(chan struct{}),
 		held:   make(map[*attempt]struct{}),
@@ -129,42 +126,4 @@ func (w *worker) assign(slots []int, term int64) {
 	}
 	w.deal(now)
 	w.lookNow()
-}
-
-// lookNow makes serve look at once. w.mu must be held.
-func (w *worker) lookNow() {
-	w.look = time.Time{}
-	w.nudge()
-}
-
-func (w *worker) nudge() { ring(w.nudges) }
-
-// told makes serve look: somebody may have set a task.
-func (w *worker) told() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lookNow()
-}
-
-// ring puts an element into a channel of capacity one if it is empty.
-func ring(bell chan<- struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
-}
-
-// expect makes serve look when a task set on this node is due, by the engine's clock.
-func (w *worker) expect(due time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lookAt(w.clock.at(due))
-}
-
-// lookAt makes serve look at that time at the latest. w.mu must be held.
-func (w *worker) lookAt(at time.Time) {
-	if at.Before(w.look) {
-		w.look = at
-		w.nudge()
-	}
 }

@@ -53,7 +53,7 @@ func TestANodeHasANameOnAnyMachine(t *testing.T) {
 // A look for late tasks of other nodes settles, too, and says nothing of the worker's own slots.
 func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 	now := time.Now()
-	w := &worker{c: &Center{}, look: now.Add(time.Minute), nudges: make(chan struct{}, 1), held: make(map[*attempt]struct{})}
+	w := &worker{c: &Center{}, looks: looks{look: now.Add(time.Minute), bell: make(chan struct{}, 1)}, held: make(map[*attempt]struct{})}
 	outcomes := []engine.Outcome{{As: Done}, {As: Pending, After: 2 * time.Second}, {As: Pending, Due: now.Add(time.Hour)}}
 	w.take(engine.Ask{Max: 8, Late: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
 	require.Equal(t, now.Add(2*time.Second), w.look)
@@ -64,7 +64,7 @@ func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
 	topic := Topic{Name: "orders", Lease: time.Second}.WithDefaults()
 	w := &worker{
 		c: &Center{cfg: Config{}.withDefaults()}, topic: topic, places: topic.Concurrency, limit: topic.Concurrency,
-		slots: []int{0, 1}, held: make(map[*attempt]struct{}), nudges: make(chan struct{}, 1),
+		slots: []int{0, 1}, held: make(map[*attempt]struct{}), looks: looks{bell: make(chan struct{}, 1)},
 	}
 	var late []bool
 	for range 4 {
