@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -73,21 +74,11 @@ type lease struct {
 // index in memory belongs to this process alone. All engines with the same truth can share an index
 // in Redis; it must have nothing else in it. Neither may be nil. The error wraps engine.ErrArgument.
 func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
-	if cfg.Window == 0 {
-		cfg.Window = 5 * time.Second
-	}
-	if cfg.Scan == 0 {
-		cfg.Scan = time.Second
-	}
-	if cfg.Limit == 0 {
-		cfg.Limit = 100_000
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Window = cmp.Or(cfg.Window, 5*time.Second)
+	cfg.Scan = cmp.Or(cfg.Scan, time.Second)
+	cfg.Limit = cmp.Or(cfg.Limit, 100_000)
+	cfg.Patience = cmp.Or(cfg.Patience, time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	switch {
 	case truth == nil || index == nil:
 		return nil, fmt.Errorf("%w: truth or index is nil, must be an engine each", engine.ErrArgument)

@@ -1,6 +1,7 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,12 +25,8 @@ type Config struct {
 const minPatience = 10 * time.Millisecond
 
 func (c Config) withDefaults() Config {
-	if c.Patience == 0 {
-		c.Patience = 5 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -2,6 +2,7 @@ package httpcall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,7 +92,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 		return fmt.Errorf("httpcall: %w", timeout.ErrClosed)
 	}
 	defer c.running.Done()
-	limit := or(call.Timeout, c.cfg.Timeout)
+	limit := cmp.Or(call.Timeout, c.cfg.Timeout)
 	inTime, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
 	defer context.AfterFunc(c.closing, cancel)()
@@ -127,7 +128,7 @@ func (c *Caller) errOfCall(ctx, inTime context.Context, err error) error {
 // request returns the request of a task.
 func (c *Caller) request(ctx context.Context, task timeout.Task, call timeout.Callback, target *url.URL) *http.Request {
 	req := (&http.Request{
-		Method: or(call.Method, http.MethodPost),
+		Method: cmp.Or(call.Method, http.MethodPost),
 		URL:    target,
 		Host:   target.Host,
 		Header: c.header(ctx, task, call),

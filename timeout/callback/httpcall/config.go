@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -77,11 +78,11 @@ func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
 	}
-	cfg.Timeout = or(cfg.Timeout, defaultTimeout)
-	cfg.MaxRetryAfter = or(cfg.MaxRetryAfter, defaultMaxRetryAfter)
-	cfg.MaxResponse = or(cfg.MaxResponse, defaultMaxResponse)
-	cfg.MaxPerHost = or(cfg.MaxPerHost, defaultMaxPerHost)
-	cfg.UserAgent = or(cfg.UserAgent, defaultUserAgent)
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.MaxRetryAfter = cmp.Or(cfg.MaxRetryAfter, defaultMaxRetryAfter)
+	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, defaultMaxResponse)
+	cfg.MaxPerHost = cmp.Or(cfg.MaxPerHost, defaultMaxPerHost)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, defaultUserAgent)
 	cfg.Allow = slices.Clone(cfg.Allow)
 	if cfg.Hosts != nil {
 		hosts := make([]string, len(cfg.Hosts))
@@ -91,14 +92,6 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Hosts = hosts
 	}
 	return cfg, nil
-}
-
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 func (cfg Config) check() error {

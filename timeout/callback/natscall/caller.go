@@ -1,6 +1,7 @@
 package natscall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,7 @@ func New(js jetstream.JetStream, cfg Config) (*Caller, error) {
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("%w: Timeout %v, must not be negative", timeout.ErrArgument, cfg.Timeout)
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = defaultTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	return &Caller{js: js, cfg: cfg}, nil
 }
 
@@ -67,10 +66,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	if status := c.js.Conn().Status(); status != nats.CONNECTED {
 		return fmt.Errorf("natscall: connection is %v", status)
 	}
-	limit := call.Timeout
-	if limit == 0 {
-		limit = c.cfg.Timeout
-	}
+	limit := cmp.Or(call.Timeout, c.cfg.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
 	_, err := c.js.PublishMsg(ctx, message(ctx, task, call), jetstream.WithRetryAttempts(0)) // the centre tries again

@@ -1,6 +1,7 @@
 package streamcall
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -58,9 +59,7 @@ func New(client redis.UniversalClient, cfg Config) (*Caller, error) {
 	case cfg.MaxLen < 0:
 		return nil, fmt.Errorf("%w: MaxLen %d, must not be negative", timeout.ErrArgument, cfg.MaxLen)
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = defaultTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	return &Caller{client: client, cfg: cfg}, nil
 }
 
@@ -70,10 +69,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	if err := c.Check(call); err != nil {
 		return timeout.Permanent(err)
 	}
-	limit := call.Timeout
-	if limit == 0 {
-		limit = c.cfg.Timeout
-	}
+	limit := cmp.Or(call.Timeout, c.cfg.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
 	err := c.client.Process(ctx, once{redis.NewStringCmd(ctx, c.command(ctx, task, call)...)})
