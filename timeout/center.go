@@ -139,3 +139,16 @@ func (c *Center) open() error {
 	}
 	return nil
 }
+
+// check refuses a call after Close, and invalid arguments.
+func check[T interface{ Check() error }](c *Center, args ...T) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	for _, arg := range args {
+		if err := arg.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -82,10 +82,7 @@ var errNoTopic = errors.New("timeout: the topic of the token is gone")
 
 // admit checks a token from outside, and returns its topic.
 func (c *Center) admit(ctx context.Context, token Token) (Topic, error) {
-	if err := c.open(); err != nil {
-		return Topic{}, err
-	}
-	if err := token.Check(); err != nil {
+	if err := check(c, token); err != nil {
 		return Topic{}, err
 	}
 	if keys := c.cfg.FeedbackKeys; len(keys) > 0 && !proved(token, keys) {

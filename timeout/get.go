@@ -10,7 +10,7 @@ import (
 // Get returns a task. It returns ErrNotFound if there is none: it was never set, or has ended
 // and is not kept.
 func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
-	if err := c.checkKeys([]Key{key}); err != nil {
+	if err := check(c, key); err != nil {
 		return Task{}, err
 	}
 	tasks, err := c.engine.Get(ctx, []Key{key})
@@ -27,7 +27,7 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 // ErrPartial it returns tasks as well; then nothing is known of those without a State. The
 // answer has all payloads, so ask for few keys at a time if payloads are large.
 func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
-	if err := c.checkKeys(keys); err != nil {
+	if err := check(c, keys...); err != nil {
 		return nil, err
 	}
 	return c.engine.Get(ctx, keys)
@@ -36,10 +36,7 @@ func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 // List returns a page of the tasks of a topic and a state, with payloads of at most
 // MaxPageBytes. If Page.Next is not empty there are more, however many are on the page.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
-	if err := c.open(); err != nil {
-		return Page{}, err
-	}
-	if err := query.Check(); err != nil {
+	if err := check(c, query); err != nil {
 		return Page{}, err
 	}
 	return c.engine.List(ctx, query)
@@ -48,7 +45,7 @@ func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 // Executions returns the ended attempts of a task, the latest first, at most limit and not more
 // than MaxPage. It returns ErrUnsupported if the engine is no Log.
 func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]Execution, error) {
-	if err := c.checkKeys([]Key{key}); err != nil {
+	if err := check(c, key); err != nil {
 		return nil, err
 	}
 	log, ok := c.engine.(engine.Log)

@@ -171,7 +171,7 @@ func (c *Center) MoveAfter(ctx context.Context, key Key, d time.Duration) (Answe
 }
 
 func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
-	if err := c.checkMove(move); err != nil {
+	if err := check(c, move); err != nil {
 		return Answer{}, err
 	}
 	answer, err := c.moves.call(ctx, move)
@@ -183,10 +183,8 @@ func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
 
 // MoveAll is Move for many tasks.
 func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
-	for _, move := range moves {
-		if err := c.checkMove(move); err != nil {
-			return nil, err
-		}
+	if err := check(c, moves...); err != nil {
+		return nil, err
 	}
 	answers, err := c.engine.Move(ctx, moves)
 	if err == nil {
@@ -195,19 +193,12 @@ func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
 	return answers, err
 }
 
-func (c *Center) checkMove(move Move) error {
-	if err := c.open(); err != nil {
-		return err
-	}
-	return Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}.Check()
-}
-
 // Remove ends a task in the state Pending, Running or Dead; Answer.Was is this state. The context of
 // a running handler ends at the next try to extend its lease: mostly within a third of the lease, and
 // always within half of it unless the engine is slow.
 func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	removal := Removal{Key: key}
-	if err := c.checkRemovals([]Removal{removal}); err != nil {
+	if err := check(c, removal); err != nil {
 		return Answer{}, err
 	}
 	return c.removes.call(ctx, removal)
@@ -218,29 +209,17 @@ func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 // spares one set anew meanwhile. A removal has had an effect if Answer.Was is Pending, Running
 // or Dead and Answer.Version is zero.
 func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, error) {
-	if err := c.checkRemovals(removals); err != nil {
+	if err := check(c, removals...); err != nil {
 		return nil, err
 	}
 	return c.engine.Remove(ctx, removals)
-}
-
-func (c *Center) checkRemovals(removals []Removal) error {
-	if err := c.open(); err != nil {
-		return err
-	}
-	for _, removal := range removals {
-		if err := removal.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Replay makes dead tasks run again, at once, with all their attempts and a new version. It
 // counts as a set, so callbacks have another idempotency key. Answer.Was is Dead for each
 // replayed task.
 func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
-	if err := c.checkKeys(keys); err != nil {
+	if err := check(c, keys...); err != nil {
 		return nil, err
 	}
 	answers, err := c.engine.Replay(ctx, keys)
@@ -248,18 +227,6 @@ func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 		c.wakeAll(len(answers), func(i int) (string, Answer) { return keys[i].Topic, answers[i] })
 	}
 	return answers, err
-}
-
-func (c *Center) checkKeys(keys []Key) error {
-	if err := c.open(); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if err := key.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // wake makes the worker and the desk of a topic look again if they would sleep for longer than until

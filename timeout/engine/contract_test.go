@@ -109,7 +109,11 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 		bad := good
 		change(&bad)
 		require.ErrorIs(t, bad.Check(), engine.ErrArgument, "%+v", bad.Key())
+		if bad.Payload == nil && bad.Callback == nil {
+			require.ErrorIs(t, engine.Move{Key: bad.Key(), Due: bad.Due, After: bad.After}.Check(), engine.ErrArgument, "%+v", bad)
+		}
 	}
+	require.NoError(t, engine.Move{Key: good.Key(), After: time.Hour}.Check())
 }
 
 func TestAListIsOfOneTopicAndOneStateAndHasALimit(t *testing.T) {

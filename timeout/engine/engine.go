@@ -146,6 +146,11 @@ type Move struct {
 	After time.Duration // as in Task
 }
 
+// Check returns an error wrapping ErrArgument if no engine could make the move.
+func (m Move) Check() error {
+	return Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}.Check()
+}
+
 // DueAt is Task.DueAt.
 func (m Move) DueAt(now int64) int64 { return Task{Due: m.Due, After: m.After}.DueAt(now) }
 
