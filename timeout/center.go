@@ -73,6 +73,8 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		desks:    make(map[string]*desk),
 		changed:  make(chan struct{}, 1),
 		making:   make(chan struct{}, 1),
+		arbiter:  arbiter{limit: cfg.Concurrency},
+		circuits: circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit)},
 	}
 	if c.members == nil {
 		c.members = e
@@ -80,8 +82,6 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	c.sets = newLanes(e, Task.Key, c.set)
 	c.moves = newLanes(e, func(m Move) Key { return m.Key }, e.Move)
 	c.removes = newLanes(e, func(r Removal) Key { return r.Key }, e.Remove)
-	c.arbiter.limit = cfg.Concurrency
-	c.circuits.init(cfg)
 	c.pulling, c.endPulls = context.WithCancelCause(context.Background())
 	return c, nil
 }

@@ -41,11 +41,6 @@ const (
 // target.
 var errNoCall = errors.New("timeout: no call")
 
-func (cs *circuits) init(cfg Config) {
-	cs.failures, cs.wait = cfg.Circuit, cfg.CircuitWait
-	cs.all = make(map[string]*circuit)
-}
-
 func (cs *circuits) of(name string) *circuit {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -84,14 +79,12 @@ func (cs *circuits) shed() {
 }
 
 // OpenCircuits returns, by name, the failing targets that get no calls from this node now.
-func (c *Center) OpenCircuits() []string { return c.circuits.open() }
-
-func (cs *circuits) open() []string {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+func (c *Center) OpenCircuits() []string {
+	c.circuits.mu.Lock()
+	defer c.circuits.mu.Unlock()
 	var names []string
-	for name, c := range cs.all {
-		if c.breaker != nil && c.breaker.State() == gobreaker.StateOpen {
+	for name, one := range c.circuits.all {
+		if one.breaker != nil && one.breaker.State() == gobreaker.StateOpen {
 			names = append(names, name)
 		}
 	}

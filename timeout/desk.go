@@ -103,7 +103,7 @@ func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duratio
 		select {
 		case got := <-r.got:
 			if err := context.Cause(ctx); err != nil && len(got.tasks) > 0 {
-				d.c.handBack(d.name, got.tasks)
+				d.c.settle(d.name, unbegun(got.tasks))
 				return nil, err
 			}
 			return got.tasks, got.err

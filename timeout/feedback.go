@@ -52,7 +52,7 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 		return false, err
 	}
 	if batch.Settled[0] {
-		c.gaveUp(topic, outcome)
+		c.gaveUp(outcome)
 	}
 	if outcome.As == Pending && batch.Settled[0] {
 		due := outcome.Due
@@ -65,12 +65,12 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 }
 
 // gaveUp counts an outcome that was told to this node. Another node may have leased the task.
-func (c *Center) gaveUp(topic Topic, outcome engine.Outcome) {
+func (c *Center) gaveUp(outcome engine.Outcome) {
 	if !isGivenUp(outcome) {
 		return
 	}
 	c.mu.Lock()
-	d := c.desk(topic)
+	d := c.desk(outcome.Token.Topic)
 	c.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -110,22 +110,16 @@ func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Contex
 	if err := context.Cause(c.pulling); err != nil {
 		return nil, nil, err
 	}
-	d = c.desk(topic)
+	d = c.desk(topic.Name)
+	d.change(topic)
 	if d.join(r) {
 		c.serving.Go(d.serve)
 	}
 	return d, c.pulling, nil
 }
 
-// desk returns the desk of a topic, as the topic is now. c.mu must be held.
-func (c *Center) desk(topic Topic) *desk {
-	d := c.deskOf(topic.Name)
-	d.change(topic)
-	return d
-}
-
-// deskOf returns the desk of a topic. c.mu must be held.
-func (c *Center) deskOf(name string) *desk {
+// desk returns the desk of a topic. c.mu must be held.
+func (c *Center) desk(name string) *desk {
 	d := c.desks[name]
 	if d == nil {
 		d = &desk{c: c, name: name, looks: looks{bell: make(chan struct{}, 1)}}
@@ -133,9 +127,6 @@ func (c *Center) deskOf(name string) *desk {
 	}
 	return d
 }
-
-// handBack returns tasks that nobody has begun.
-func (c *Center) handBack(topic string, leased []Leased) { c.settle(topic, unbegun(leased)) }
 
 // unbegun returns the outcomes of tasks that nobody has begun.
 func unbegun(leased []Leased) (outcomes []engine.Outcome) {

@@ -163,6 +163,7 @@ func (c *Center) deal(w *worker, slots int, view engine.View) {
 func (c *Center) refreshTopics(ctx context.Context) error {
 	c.mu.Lock()
 	clear(c.news)
+	handled := slices.Collect(maps.Keys(c.handlers))
 	c.mu.Unlock()
 	topics, err := c.engine.Topics(ctx)
 	if err != nil {
@@ -172,7 +173,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for _, topic := range topics {
 		known[topic.Name] = topic
 	}
-	for _, name := range c.handled() {
+	for _, name := range handled {
 		if _, ok := known[name]; !ok {
 			c.forget(name)
 			if known[name], err = c.makeTopic(ctx, name); err != nil {
@@ -209,13 +210,6 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// handled returns the topics with a handler here.
-func (c *Center) handled() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.handlers))
 }
 
 // dismiss ends the worker of a topic no longer served. c.mu must be held.
@@ -274,7 +268,7 @@ func (c *Center) countSwept(swept engine.Swept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, n := range swept.Dead {
-		d := c.deskOf(topic)
+		d := c.desk(topic)
 		d.mu.Lock()
 		d.counts.Swept += uint64(n)
 		d.mu.Unlock()
