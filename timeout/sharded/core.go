@@ -107,16 +107,7 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 			return err
 		})
 	})
-	var last time.Time
-	for _, clock := range clocks {
-		if clock.After(last) {
-			last = clock
-		}
-	}
-	if last.IsZero() {
-		return last, errors.Join(errs...)
-	}
-	return last, nil
+	return slices.MaxFunc(clocks, time.Time.Compare), unlessSome(errs)
 }
 
 // Ready implements engine.Engine: one shard is enough.
@@ -126,17 +117,13 @@ func (e *core) Ready(ctx context.Context) error {
 	}
 	ctx, found := context.WithCancel(ctx)
 	defer found()
-	errs := e.together(nil, func(s *shard) error {
+	return unlessSome(e.together(nil, func(s *shard) error {
 		err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return eng.Ready(ctx) })
 		if err == nil {
 			found() // don't wait for hanging shards
 		}
 		return err
-	})
-	if slices.Contains(errs, nil) {
-		return nil
-	}
-	return errors.Join(errs...)
+	}))
 }
 
 // Beat implements engine.Members with the first shard.
@@ -183,10 +170,8 @@ func (e *core) Upkeep(ctx context.Context, term int64) (swept engine.Swept, err 
 // unlessSome returns the errors if all shards failed, and nil otherwise. The log tells when a
 // shard goes away.
 func unlessSome(errs []error) error {
-	for _, err := range errs {
-		if err == nil {
-			return nil
-		}
+	if slices.Contains(errs, nil) {
+		return nil
 	}
 	return errors.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package sharded
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -204,15 +203,8 @@ func (t truth) Claim(ctx context.Context, topic, node string, wanted []engine.Wa
 	later := time.Now().Add(lookAgain)
 	for i, err := range failed {
 		if err != nil {
-			claimed[i] = engine.Claimed{At: maxTime(wanted[i].At, later)}
+			claimed[i] = engine.Claimed{At: slices.MaxFunc([]time.Time{wanted[i].At, later}, time.Time.Compare)}
 		}
 	}
 	return claimed, nil
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if cmp.Compare(a.UnixMilli(), b.UnixMilli()) < 0 {
-		return b
-	}
-	return a
 }
