@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -244,5 +246,14 @@ func TestTheSlotsOfAnAskAreThoseOfTheTopic(t *testing.T) {
 		given := slices.Clone(test.asked)
 		require.Equal(t, test.want, topic.Asked(test.asked))
 		require.Equal(t, given, test.asked, "the caller's slice stays")
+	}
+}
+
+func TestAnAnswerIsNoTrouble(t *testing.T) {
+	for _, answer := range []error{nil, engine.ErrFull, fmt.Errorf("shard 2 of 3: %w", engine.ErrNotFound), engine.ErrClosed} {
+		require.False(t, engine.IsTrouble(answer), "%v", answer)
+	}
+	for _, trouble := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, fmt.Errorf("%w: %w", engine.ErrPartial, io.EOF)} {
+		require.True(t, engine.IsTrouble(trouble), "%v", trouble)
 	}
 }

@@ -36,3 +36,14 @@ var (
 	// allows. Existing tasks can still be handled.
 	ErrFull = errors.New("timeout: engine full")
 )
+
+// IsTrouble reports whether an error is a failure of an engine, rather than its answer. It is for engines
+// around other engines. Nil is no trouble.
+func IsTrouble(err error) bool {
+	for _, answer := range []error{ErrArgument, ErrNotFound, ErrConflict, ErrFenced, ErrUnsupported, ErrFull, ErrClosed} {
+		if errors.Is(err, answer) {
+			return false
+		}
+	}
+	return err != nil
+}

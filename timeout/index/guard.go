@@ -48,33 +48,18 @@ func (g *guard) enter(patience time.Duration) error {
 
 // leave notes the result of a call.
 func (g *guard) leave(err error) {
+	away := engine.IsTrouble(err)
 	g.mu.Lock()
 	before := g.away
-	g.away = isTrouble(err)
+	g.away = away
 	g.until = time.Now().Add(rest)
 	g.mu.Unlock()
 	switch {
-	case err != nil && !before && isTrouble(err):
+	case away && !before:
 		g.log.Warn("timeout/index: the index is away, and what is due is looked for in the truth", "err", err)
-	case before && !isTrouble(err):
+	case before && !away:
 		g.log.Info("timeout/index: the index is back")
 	}
-}
-
-// isTrouble reports whether an error is a failure of the index, rather than its answer.
-func isTrouble(err error) bool {
-	if err == nil {
-		return false
-	}
-	for _, answer := range []error{
-		engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrFenced,
-		engine.ErrUnsupported, engine.ErrFull, engine.ErrClosed,
-	} {
-		if errors.Is(err, answer) {
-			return false
-		}
-	}
-	return true
 }
 
 // ask calls the index, unless it rests after a failure.
@@ -100,7 +85,7 @@ func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(c
 // find the entries of that part.
 func whole(answers []engine.Answer, err error) ([]engine.Answer, error) {
 	for _, answer := range answers {
-		if err == nil && isTrouble(answer.Err) {
+		if err == nil && engine.IsTrouble(answer.Err) {
 			err = answer.Err
 		}
 	}

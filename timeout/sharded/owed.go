@@ -48,7 +48,7 @@ func (e *core) tell(ctx context.Context, s *shard, topic string, outcomes []engi
 		_, err := eng.Expire(ctx, engine.Ask{Topic: topic, Settle: outcomes})
 		return err
 	})
-	if !isTrouble(err) && !errors.Is(err, engine.ErrFull) {
+	if !engine.IsTrouble(err) && !errors.Is(err, engine.ErrFull) {
 		return true
 	}
 	e.owe(s.place, topic, outcomes)

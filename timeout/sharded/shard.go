@@ -73,7 +73,7 @@ func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, 
 	defer cancel()
 	defer context.AfterFunc(calls, cancel)()
 	err := do(within, eng)
-	if !isTrouble(err) {
+	if !engine.IsTrouble(err) {
 		return err
 	}
 	if ctx.Err() == nil {
@@ -88,21 +88,6 @@ func (e *core) of(s *shard, err error) error {
 		return fmt.Errorf("%w: shard %d of %d: %w", engine.ErrClosed, s.place+1, len(e.shards), err)
 	}
 	return fmt.Errorf("timeout/sharded: shard %d of %d: %w", s.place+1, len(e.shards), err)
-}
-
-// isTrouble reports whether an error is a failure of the shard, not an answer.
-func isTrouble(err error) bool {
-	if err == nil {
-		return false
-	}
-	for _, answer := range []error{
-		engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrFenced, engine.ErrUnsupported, engine.ErrFull, engine.ErrClosed,
-	} {
-		if errors.Is(err, answer) {
-			return false
-		}
-	}
-	return true
 }
 
 func (s *shard) doubt() {
