@@ -17,19 +17,13 @@ type claim struct {
 	priority int     // Topic.Priority
 }
 
-// choose returns the index of the topic to get a place: the one with the least use for its priority. Of
-// equals it is the highest priority, then the first. The use of a waiting topic stands still, and that
-// of running ones grows. So each has its turn. In the long run the topics use the places in proportion
-// to their priorities, however long their tasks take (weighted fair queueing).
-func choose(claims []claim) int {
-	best := 0
-	for i, c := range claims[1:] {
-		b := claims[best]
-		if order := cmp.Compare(c.used*float64(b.priority), b.used*float64(c.priority)); order < 0 || order == 0 && c.priority > b.priority {
-			best = i + 1
-		}
-	}
-	return best
+// before reports whether a topic gets a place before another one: with less use for its priority, or with a
+// higher priority if that is equal. The use of a waiting topic stands still, and that of running ones grows.
+// So each has its turn. In the long run the topics use the places in proportion to their priorities,
+// however long their tasks take (weighted fair queueing).
+func (c claim) before(other claim) bool {
+	order := cmp.Compare(c.used*float64(other.priority), other.used*float64(c.priority))
+	return order < 0 || order == 0 && c.priority > other.priority
 }
 
 // arbiter deals the places of a node to its topics: see Config.Concurrency. A place is a goroutine in
@@ -140,25 +134,16 @@ func (a *arbiter) give(t *tenant, n int) {
 	t.used += placeCost * float64(n)
 }
 
-// best returns the topic that gets the next place, of those that wait and of t if it is not nil.
+// best returns the topic that gets the next place, of those that wait and of t if it is not nil. Of equals
+// it is t, or else the first.
 func (a *arbiter) best(t *tenant) *tenant {
-	var candidates []*tenant
-	if t != nil {
-		candidates = append(candidates, t)
-	}
+	best := t
 	for _, other := range a.tenants {
-		if other != t && other.waits() {
-			candidates = append(candidates, other)
+		if other != t && other.waits() && (best == nil || other.before(best.claim)) {
+			best = other
 		}
 	}
-	if len(candidates) == 0 {
-		return nil
-	}
-	claims := make([]claim, len(candidates))
-	for i, candidate := range candidates {
-		claims[i] = candidate.claim
-	}
-	return candidates[choose(claims)]
+	return best
 }
 
 // count adds the use of places since the last count, if a topic has waited.
