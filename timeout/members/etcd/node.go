@@ -91,24 +91,18 @@ const (
 
 // put writes a node's key. A key that is there keeps its place.
 func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.LeaseID) error {
-	value, err := json.Marshal(engine.Node{Name: who.Name, Topics: who.Topics})
-	if err != nil {
-		return err
-	}
+	value, _ := json.Marshal(engine.Node{Name: who.Name, Topics: who.Topics}) // strings can always be written
 	changes := m.cfg.Prefix + changesKey
 	put := clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))
 	puts := []clientv3.Op{put}
 	if who.Run != "" {
-		run, err := json.Marshal(running{Name: who.Name, Run: who.Run})
-		if err != nil {
-			return err
-		}
+		run, _ := json.Marshal(running{Name: who.Name, Run: who.Run})
 		key := m.cfg.Prefix + runsKey + strconv.FormatInt(int64(lease), 16)
 		puts = append(puts, clientv3.OpPut(key, string(run), clientv3.WithLease(lease)))
 	}
 	first := clientv3.OpPut(changes, strconv.FormatInt(time.Now().UnixMilli(), 10))
 	again := clientv3.OpPut(changes, "", clientv3.WithIgnoreValue())
-	_, err = m.client.Txn(ctx).
+	_, err := m.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(changes), "=", 0)).
 		Then(append([]clientv3.Op{first}, puts...)...).
 		Else(append([]clientv3.Op{again}, puts...)...).

@@ -135,10 +135,7 @@ func (n *node) beat(who engine.Node, ttl time.Duration) (engine.View, error) {
 
 // join makes the missing znodes, and returns the view.
 func (n *node) join(s *session, who engine.Node) (engine.View, error) {
-	data, err := json.Marshal(who)
-	if err != nil {
-		return engine.View{}, err
-	}
+	data, _ := json.Marshal(who) // strings can always be written
 	for range tries {
 		there, stat, err := s.conn.Exists(n.m.cfg.Path)
 		if err != nil {
@@ -210,9 +207,8 @@ func (n *node) meet(s *session, who engine.Node) (other string) {
 		n.others[child] = stat.Version
 	}
 	if child := n.child.Load(); n.others != nil && child != nil {
-		if data, err := json.Marshal(who); err == nil {
-			_, _ = s.conn.Set(n.m.cfg.Path+"/"+*child, data, -1)
-		}
+		data, _ := json.Marshal(who)
+		_, _ = s.conn.Set(n.m.cfg.Path+"/"+*child, data, -1)
 	}
 	return other
 }
