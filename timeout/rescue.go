@@ -58,12 +58,7 @@ func (w *worker) unload(now time.Time) {
 	}
 	w.stuck = true
 	w.c.cfg.Logger.Warn("timeout: all handlers hang, and what they should run is handed back", "topic", w.name, "tasks", len(w.queue))
-	for _, a := range w.queue {
-		if !a.over {
-			w.giveBack(a, a.Due)
-		}
-	}
-	w.queue = nil
+	w.shed(0)
 }
 
 // move notes the begin or end of a handler. w.mu must be held.

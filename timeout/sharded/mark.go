@@ -163,7 +163,6 @@ func (e *core) markAll(ctx context.Context, marks []mark) error {
 		if err := write(ctx, s.engine, foundedID, nil); err != nil {
 			return e.of(s, err)
 		}
-		marks[s.place].founded = true
 	}
 	return nil
 }

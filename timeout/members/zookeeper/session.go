@@ -22,7 +22,6 @@ type session struct {
 	known  bool // the server has accepted the credentials; node.turn guards it
 
 	once  sync.Once
-	over  chan struct{} // closed when close begins
 	ended chan struct{} // closed when the connection's events have ended
 }
 
@@ -35,7 +34,7 @@ func (m *Members) connect(ttl time.Duration) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn, dialer: d, ttl: ttl, over: make(chan struct{}), ended: make(chan struct{})}
+	s := &session{conn: conn, dialer: d, ttl: ttl, ended: make(chan struct{})}
 	m.running.Go(func() {
 		for range events { // the events end with the connection
 		}
@@ -58,7 +57,6 @@ func (s *session) introduce(cfg Config) error {
 // go at once. close is idempotent, and each call waits for the end.
 func (s *session) close() {
 	s.once.Do(func() {
-		close(s.over)
 		s.conn.Close()
 		s.dialer.shut()
 	})
