@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -125,22 +124,16 @@ func (c *Caller) errOfCall(ctx, inTime context.Context, err error) error {
 	return err
 }
 
-// request returns the request of a task.
+// request returns the request of a task. check has returned the target, and approved the method.
 func (c *Caller) request(ctx context.Context, task timeout.Task, call timeout.Callback, target *url.URL) *http.Request {
-	req := (&http.Request{
-		Method: cmp.Or(call.Method, http.MethodPost),
-		URL:    target,
-		Host:   target.Host,
-		Header: c.header(ctx, task, call),
-	}).WithContext(ctx)
-	body := task.Payload
-	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+	method, body := cmp.Or(call.Method, http.MethodPost), task.Payload
+	if method == http.MethodGet || method == http.MethodHead {
 		body = nil
 	}
-	if len(body) > 0 {
-		setBody(req, body)
-	} else if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		req.Body = http.NoBody // sends a Content-Length of 0
+	req, _ := http.NewRequestWithContext(ctx, method, "", bytes.NewReader(body))
+	req.URL, req.Host, req.Header = target, target.Host, c.header(ctx, task, call)
+	if len(body) > 0 && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", contentType(body))
 	}
 	if user := target.User; user != nil && req.Header.Get("Authorization") == "" {
 		password, _ := user.Password()
@@ -165,15 +158,6 @@ func (c *Caller) header(ctx context.Context, task timeout.Task, call timeout.Cal
 	header.Del(callback.HeaderKey)
 	header["idempotency-key"] = key
 	return header
-}
-
-func setBody(req *http.Request, body []byte) {
-	if req.Header.Get("Content-Type") == "" {
-		req.Header.Set("Content-Type", contentType(body))
-	}
-	req.ContentLength = int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body, _ = req.GetBody()
 }
 
 func contentType(body []byte) string {
