@@ -97,8 +97,9 @@ var traceNames = []string{engine.Traceparent, engine.Tracestate, engine.Baggage}
 func Parse(get func(name string) string) (Message, error) {
 	m := Message{Key: get(HeaderKey), Topic: get(HeaderTopic)}
 	var err error
-	if m.ID, err = Unescape(get(HeaderID)); err != nil {
-		return Message{}, fmt.Errorf("header %s: %w", HeaderID, err)
+	id := get(HeaderID)
+	if m.ID, err = url.PathUnescape(id); err != nil {
+		return Message{}, fmt.Errorf("header %s: %w: %.50q: %w", HeaderID, timeout.ErrArgument, id, err)
 	}
 	if err := (timeout.Key{Topic: m.Topic, ID: m.ID}).Check(); err != nil {
 		return Message{}, fmt.Errorf("headers %s and %s: %w", HeaderTopic, HeaderID, err)
@@ -135,30 +136,11 @@ func Parse(get func(name string) string) (Message, error) {
 	return m, nil
 }
 
-// plain are the bytes left as they are by Escape. A full stop is not among them: it ends
-// the key in the signed text of HTTP.
-const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
+// escaper turns what url.QueryEscape returns into text for a header. A full stop is not left: it ends the
+// key in the signed text of HTTP.
+var escaper = strings.NewReplacer("+", "%20", ".", "%2E")
 
 // Escape writes each byte of an id other than a letter, a digit and -_~ as a percent sign and
 // two hexadecimal digits, as in URLs. So any id can stand in a header and between other texts,
 // and every decoder of URL paths reads it.
-func Escape(id string) string {
-	var b strings.Builder
-	for i := range len(id) {
-		if strings.IndexByte(plain, id[i]) >= 0 {
-			b.WriteByte(id[i])
-		} else {
-			fmt.Fprintf(&b, "%%%02X", id[i])
-		}
-	}
-	return b.String()
-}
-
-// Unescape reads the text returned by Escape. The error wraps timeout.ErrArgument.
-func Unescape(text string) (string, error) {
-	id, err := url.PathUnescape(text)
-	if err != nil {
-		return "", fmt.Errorf("%w: %.50q: %w", timeout.ErrArgument, text, err)
-	}
-	return id, nil
-}
+func Escape(id string) string { return escaper.Replace(url.QueryEscape(id)) }
