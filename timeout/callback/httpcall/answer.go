@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,12 +92,10 @@ func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	return after, after > 0
 }
 
-// seconds reads any number of digits.
+// seconds reads any number of digits. More than 29 years are 29 years: nobody may ask for more.
 func seconds(digits string) (time.Duration, bool) {
-	const most = math.MaxInt64 / int64(time.Second)
-	n := int64(0)
-	for _, digit := range digits {
-		n = min(n*10+int64(digit-'0'), most/10) // 29 years, more than anybody may ask for
-	}
+	const most = math.MaxInt64 / int64(time.Second) / 10
+	n, _ := strconv.ParseInt(digits, 10, 64) // of too many digits it is the greatest number
+	n = min(n, most)
 	return time.Duration(n) * time.Second, n > 0
 }

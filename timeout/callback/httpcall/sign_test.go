@@ -90,6 +90,18 @@ func TestSecretsAreReadAsTheSpecificationWritesThem(t *testing.T) {
 	}
 }
 
+func TestAnyNumberOfSecondsCanBeAskedFor(t *testing.T) {
+	const most = 922_337_203 * time.Second
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "00": 0, "007": 7 * time.Second, "922337202": most - time.Second, "922337203": most, "922337204": most,
+		"9223372036854775807": most, "9223372036854775808": most, "00000000000000000000000000001": time.Second, "18446744073709551617": most,
+	} {
+		after, has := retryAfter(http.Header{"Retry-After": {text}}, time.Now())
+		require.Equal(t, want, after, text)
+		require.Equal(t, want > 0, has, text)
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	f.Add("120", "")
 	f.Add("Wed, 21 Oct 2015 07:28:30 GMT", "Wed, 21 Oct 2015 07:28:00 GMT")
