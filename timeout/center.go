@@ -48,6 +48,7 @@ type Center struct {
 	pulling  context.Context // ends with the requests at the desks
 	endPulls context.CancelCauseFunc
 
+	calls     sync.WaitGroup // calls under way, but for Run
 	dismissed sync.WaitGroup // workers that end
 	serving   sync.WaitGroup // desks that ask
 }
@@ -117,13 +118,14 @@ func (c *Center) View() engine.View {
 	return c.view
 }
 
-// Close makes all further calls return ErrClosed, and waits for those under way. It does not
-// end Run; the context of Run does. It is idempotent.
+// Close makes all further calls return ErrClosed, and waits for those under way. Calls of Pull that wait
+// end at once. Close does not end Run; the context of Run does. It is idempotent.
 func (c *Center) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.endPulls(ErrClosed)
 	c.mu.Unlock()
+	c.calls.Wait()
 	c.serving.Wait()
 	c.sets.close()
 	c.moves.close()
@@ -131,6 +133,7 @@ func (c *Center) Close() error {
 	return nil
 }
 
+// open returns ErrClosed after Close.
 func (c *Center) open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,15 +143,26 @@ func (c *Center) open() error {
 	return nil
 }
 
-// check refuses a call after Close, and invalid arguments.
-func check[T interface{ Check() error }](c *Center, args ...T) error {
+// enter begins a call, which ends with c.calls.Done. After Close it returns ErrClosed.
+func (c *Center) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.calls.Add(1)
+	return nil
+}
+
+// begin is enter for a call with arguments. It returns the error of the first invalid one.
+func begin[T any](c *Center, check func(T) error, args ...T) error {
 	if err := c.open(); err != nil {
 		return err
 	}
 	for _, arg := range args {
-		if err := arg.Check(); err != nil {
+		if err := check(arg); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.enter()
 }

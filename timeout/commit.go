@@ -2,8 +2,6 @@ package timeout
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +20,7 @@ type lanes[Q any] struct {
 	lane func(Key) int
 	do   func(context.Context, []Q) ([]Answer, error)
 
-	mu     sync.Mutex // guards the fields below
-	closed bool
+	mu     sync.Mutex // guards byPart
 	byPart map[int]*groupcommit.Committer[Q, Answer]
 }
 
@@ -37,26 +34,19 @@ func newLanes[Q any](e engine.Engine, key func(Q) Key, do func(context.Context, 
 
 // call makes one call in a batch.
 func (l *lanes[Q]) call(ctx context.Context, ask Q) (Answer, error) {
-	c, err := l.of(l.lane(l.key(ask)))
-	if err != nil {
-		return Answer{}, err
-	}
-	return c.Call(ctx, ask)
+	return l.of(l.lane(l.key(ask))).Call(ctx, ask)
 }
 
 // of returns the Committer of a part.
-func (l *lanes[Q]) of(part int) (*groupcommit.Committer[Q, Answer], error) {
+func (l *lanes[Q]) of(part int) *groupcommit.Committer[Q, Answer] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, ErrClosed
-	}
 	c := l.byPart[part]
 	if c == nil {
 		c = &groupcommit.Committer[Q, Answer]{Closed: ErrClosed, Do: l.commit, Fail: failed}
 		l.byPart[part] = c
 	}
-	return c, nil
+	return c
 }
 
 func (l *lanes[Q]) commit(asks []Q) ([]Answer, error) {
@@ -73,13 +63,9 @@ func failed(answer Answer, err error) error {
 	return answer.Err
 }
 
-// close refuses further calls, and waits for the earlier ones.
+// close waits for the batches of callers that have given up. No call may be under way, and none may come.
 func (l *lanes[Q]) close() {
-	l.mu.Lock()
-	l.closed = true
-	all := slices.Collect(maps.Values(l.byPart))
-	l.mu.Unlock()
-	for _, c := range all {
+	for _, c := range l.byPart {
 		c.Close()
 	}
 }

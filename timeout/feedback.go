@@ -16,6 +16,10 @@ import (
 // does no harm. With Config.FeedbackKeys it returns ErrForged for an unsigned token, whatever the
 // task.
 func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool, error) {
+	if err := c.enter(); err != nil {
+		return false, err
+	}
+	defer c.calls.Done()
 	topic, err := c.admit(ctx, token)
 	if errors.Is(err, errNoTopic) {
 		return false, nil
@@ -82,7 +86,7 @@ var errNoTopic = errors.New("timeout: the topic of the token is gone")
 
 // admit checks a token from outside, and returns its topic.
 func (c *Center) admit(ctx context.Context, token Token) (Topic, error) {
-	if err := check(c, token); err != nil {
+	if err := token.Check(); err != nil {
 		return Topic{}, err
 	}
 	if keys := c.cfg.FeedbackKeys; len(keys) > 0 && !proved(token, keys) {

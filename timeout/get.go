@@ -10,9 +10,10 @@ import (
 // Get returns a task. It returns ErrNotFound if there is none: it was never set, or has ended
 // and is not kept.
 func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
-	if err := check(c, key); err != nil {
+	if err := begin(c, Key.Check, key); err != nil {
 		return Task{}, err
 	}
+	defer c.calls.Done()
 	tasks, err := c.engine.Get(ctx, []Key{key})
 	if err != nil {
 		return Task{}, err // for one task, a partial answer is none
@@ -27,27 +28,30 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 // ErrPartial it returns tasks as well; then nothing is known of those without a State. The
 // answer has all payloads, so ask for few keys at a time if payloads are large.
 func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
-	if err := check(c, keys...); err != nil {
+	if err := begin(c, Key.Check, keys...); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	return c.engine.Get(ctx, keys)
 }
 
 // List returns a page of the tasks of a topic and a state, with payloads of at most
 // MaxPageBytes. If Page.Next is not empty there are more, however many are on the page.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
-	if err := check(c, query); err != nil {
+	if err := begin(c, Query.Check, query); err != nil {
 		return Page{}, err
 	}
+	defer c.calls.Done()
 	return c.engine.List(ctx, query)
 }
 
 // Executions returns the ended attempts of a task, the latest first, at most limit and not more
 // than MaxPage. It returns ErrUnsupported if the engine is no Log.
 func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]Execution, error) {
-	if err := check(c, key); err != nil {
+	if err := begin(c, Key.Check, key); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	log, ok := c.engine.(engine.Log)
 	if !ok {
 		return nil, fmt.Errorf("%w: a log of executions", ErrUnsupported)

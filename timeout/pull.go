@@ -50,12 +50,10 @@ func (p Pull) check() error {
 // A topic without Topic.Pull is ErrConflict, and a missing one is ErrNotFound. If ctx ends, Pull hands
 // back the tasks that it has leased.
 func (c *Center) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
-	if err := c.open(); err != nil {
+	if err := begin(c, Pull.check, pull); err != nil {
 		return nil, err
 	}
-	if err := pull.check(); err != nil {
-		return nil, err
-	}
+	defer c.calls.Done()
 	topic, err := c.pulledTopic(ctx, pull.Topic)
 	if err != nil {
 		return nil, err
@@ -76,7 +74,7 @@ func (c *Center) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
 func (c *Center) pulledTopic(ctx context.Context, name string) (Topic, error) {
 	topic, err := c.lookUp(ctx, name)
 	if err == nil && !topic.Pull { // it may have changed
-		topic, err = c.Topic(ctx, name)
+		topic, err = c.readTopic(ctx, name)
 	}
 	if err == nil && !topic.Pull {
 		err = fmt.Errorf("%w: topic %q is not pulled, since nodes run its tasks: set its Pull first", ErrConflict, name)
@@ -104,9 +102,6 @@ func leaseOf(topic Topic, lease time.Duration) (time.Duration, error) {
 func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Context, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return nil, nil, ErrClosed
-	}
 	if err := context.Cause(c.pulling); err != nil {
 		return nil, nil, err
 	}
@@ -159,6 +154,10 @@ func (c *Center) settle(topic string, outcomes []engine.Outcome) {
 // if the lease is lost: the task has used up Topic.Timeout, runs again, or has been set, removed or
 // settled. With Config.FeedbackKeys Extend returns ErrForged for an unsigned token.
 func (c *Center) Extend(ctx context.Context, token Token, lease time.Duration) (time.Duration, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.calls.Done()
 	topic, err := c.admit(ctx, token)
 	if errors.Is(err, errNoTopic) {
 		return 0, nil

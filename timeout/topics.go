@@ -13,17 +13,10 @@ import (
 // TTL. It returns the topic as stored: an existing topic keeps its Paused. See Engine.SetTopic for
 // errors.
 func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
-	if err := c.open(); err != nil {
+	if err := begin(c, c.checkTopic, topic); err != nil {
 		return Topic{}, err
 	}
-	if err := errors.Join(topic.Check(), checkReserved(topic.Name)); err != nil {
-		return Topic{}, err
-	}
-	if topic.Callback != nil {
-		if err := c.checkCallback(*topic.Callback); err != nil {
-			return Topic{}, err
-		}
-	}
+	defer c.calls.Done()
 	kept, err := c.engine.SetTopic(ctx, topic, false)
 	if err == nil {
 		c.learn(kept)
@@ -32,11 +25,20 @@ func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 	return kept, err
 }
 
+func (c *Center) checkTopic(topic Topic) error {
+	err := errors.Join(topic.Check(), checkReserved(topic.Name))
+	if err == nil && topic.Callback != nil {
+		err = c.checkCallback(*topic.Callback)
+	}
+	return err
+}
+
 // Now returns the time by the engine's clock.
 func (c *Center) Now(ctx context.Context) (time.Time, error) {
-	if err := c.open(); err != nil {
+	if err := c.enter(); err != nil {
 		return time.Time{}, err
 	}
+	defer c.calls.Done()
 	return c.engine.Now(ctx)
 }
 
@@ -51,15 +53,25 @@ func checkReserved(topic string) error {
 
 // Topics returns all topics, by name.
 func (c *Center) Topics(ctx context.Context) ([]Topic, error) {
-	if err := c.open(); err != nil {
+	if err := c.enter(); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	return c.engine.Topics(ctx)
 }
 
 // Topic returns a topic, or ErrNotFound.
 func (c *Center) Topic(ctx context.Context, name string) (Topic, error) {
-	topics, err := c.Topics(ctx)
+	if err := c.enter(); err != nil {
+		return Topic{}, err
+	}
+	defer c.calls.Done()
+	return c.readTopic(ctx, name)
+}
+
+// readTopic is Topic, during a call.
+func (c *Center) readTopic(ctx context.Context, name string) (Topic, error) {
+	topics, err := c.engine.Topics(ctx)
 	if err != nil {
 		return Topic{}, err
 	}
@@ -79,12 +91,10 @@ func (c *Center) Pause(ctx context.Context, topic string) error { return c.pause
 func (c *Center) Resume(ctx context.Context, topic string) error { return c.pause(ctx, topic, false) }
 
 func (c *Center) pause(ctx context.Context, name string, paused bool) error {
-	if err := c.open(); err != nil {
+	if err := begin(c, engine.CheckTopic, name); err != nil {
 		return err
 	}
-	if err := engine.CheckTopic(name); err != nil {
-		return err
-	}
+	defer c.calls.Done()
 	kept, err := c.engine.Pause(ctx, name, paused)
 	if err == nil {
 		c.learn(kept)
@@ -95,9 +105,10 @@ func (c *Center) pause(ctx context.Context, name string, paused bool) error {
 
 // DropTopic ends a topic and everything in it.
 func (c *Center) DropTopic(ctx context.Context, name string) error {
-	if err := c.open(); err != nil {
+	if err := c.enter(); err != nil {
 		return err
 	}
+	defer c.calls.Done()
 	err := c.engine.DropTopic(ctx, name)
 	c.forget(name)
 	c.look()
@@ -108,17 +119,19 @@ func (c *Center) DropTopic(ctx context.Context, name string) error {
 // ErrFull if the engine has no room: its present tasks run all the same. Ready can be called every
 // second.
 func (c *Center) Ready(ctx context.Context) error {
-	if err := c.open(); err != nil {
+	if err := c.enter(); err != nil {
 		return err
 	}
+	defer c.calls.Done()
 	return c.engine.Ready(ctx)
 }
 
 // Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic.
 func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
-	if err := c.open(); err != nil {
+	if err := c.enter(); err != nil {
 		return Counts{}, err
 	}
+	defer c.calls.Done()
 	return c.engine.Count(ctx, topic)
 }
 
@@ -131,7 +144,7 @@ func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	if known {
 		return topic, nil
 	}
-	return c.Topic(ctx, name)
+	return c.readTopic(ctx, name)
 }
 
 // ensure makes the missing topics, as far as Config.MaxTopics lets tasks do that. It returns

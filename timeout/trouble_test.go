@@ -397,36 +397,18 @@ func TestAClosedCentreRefusesAllCalls(t *testing.T) {
 		r := newRig(t, timeout.Config{})
 		require.NoError(t, r.stop())
 		require.NoError(t, r.Close())
-		ctx, key := t.Context(), timeout.Key{Topic: "orders", ID: "1"}
-		of := func(_ any, err error) error { return err }
-		for name, err := range map[string]error{
-			"Run":        r.Run(ctx),
-			"Set":        of(r.Set(ctx, timeout.Task{Topic: "orders", ID: "1"})),
-			"SetAll":     of(r.SetAll(ctx, nil)),
-			"Move":       of(r.Move(ctx, key, time.Now())),
-			"MoveAfter":  of(r.MoveAfter(ctx, key, time.Hour)),
-			"MoveAll":    of(r.MoveAll(ctx, nil)),
-			"Remove":     of(r.Remove(ctx, key)),
-			"RemoveAll":  of(r.RemoveAll(ctx, nil)),
-			"Replay":     of(r.Replay(ctx, nil)),
-			"Get":        of(r.Get(ctx, key)),
-			"GetAll":     of(r.GetAll(ctx, nil)),
-			"List":       of(r.List(ctx, timeout.Query{})),
-			"Executions": of(r.Executions(ctx, key, 1)),
-			"Pull":       of(r.Pull(ctx, timeout.Pull{})),
-			"Extend":     of(r.Extend(ctx, timeout.Token{}, 0)),
-			"Feedback":   of(r.Feedback(ctx, timeout.Token{}, nil)),
-			"SetTopic":   of(r.SetTopic(ctx, timeout.Topic{})),
-			"Topics":     of(r.Topics(ctx)),
-			"Topic":      of(r.Topic(ctx, "orders")),
-			"Pause":      r.Pause(ctx, "orders"),
-			"Resume":     r.Resume(ctx, "orders"),
-			"DropTopic":  r.DropTopic(ctx, "orders"),
-			"Count":      of(r.Count(ctx, "orders")),
-			"Ready":      r.Ready(ctx),
-			"Now":        of(r.Now(ctx)),
+		for name, call := range calls(t.Context(), r.Center, timeout.Token{}) {
+			require.ErrorIs(t, call(), timeout.ErrClosed, name)
+		}
+		require.ErrorIs(t, r.Run(t.Context()), timeout.ErrClosed)
+		for name, call := range map[string]func() ([]timeout.Answer, error){
+			"SetAll":    func() ([]timeout.Answer, error) { return r.SetAll(t.Context(), nil) },
+			"MoveAll":   func() ([]timeout.Answer, error) { return r.MoveAll(t.Context(), nil) },
+			"RemoveAll": func() ([]timeout.Answer, error) { return r.RemoveAll(t.Context(), nil) },
+			"Replay":    func() ([]timeout.Answer, error) { return r.Replay(t.Context(), nil) },
 		} {
-			require.ErrorIs(t, err, timeout.ErrClosed, name)
+			_, err := call()
+			require.ErrorIs(t, err, timeout.ErrClosed, "%s of nothing", name)
 		}
 	})
 }

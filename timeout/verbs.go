@@ -13,9 +13,10 @@ import (
 // and the new version. A missing topic is made, with Config.Topic. With Task.IfAbsent Set
 // changes nothing if the task waits, runs or is dead: see Answer.Was.
 func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
-	if err := c.checkTasks(task); err != nil {
+	if err := begin(c, c.checkTask, task); err != nil {
 		return Answer{}, err
 	}
+	defer c.calls.Done()
 	refused, err := c.ensureOf(ctx, task)
 	if err == nil {
 		err = refused[task.Topic]
@@ -35,9 +36,10 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 // and may not be made, or the task's part of the engine does not answer, Answer.Err of that
 // task says so, and the others are set.
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
-	if err := c.checkTasks(tasks...); err != nil {
+	if err := begin(c, c.checkTask, tasks...); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	// The engine refuses the tasks of missing topics. Then set finds out why they are missing.
 	if _, err := c.ensureOf(ctx, tasks...); err != nil && !c.knowsSome(tasks) {
 		return nil, err
@@ -93,21 +95,12 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return answers, nil
 }
 
-func (c *Center) checkTasks(tasks ...Task) error {
-	if err := c.open(); err != nil {
-		return err
+func (c *Center) checkTask(task Task) error {
+	err := errors.Join(task.Check(), checkReserved(task.Topic))
+	if err == nil && task.Callback != nil {
+		err = c.checkCallback(*task.Callback)
 	}
-	for _, task := range tasks {
-		if err := errors.Join(task.Check(), checkReserved(task.Topic)); err != nil {
-			return err
-		}
-		if task.Callback != nil {
-			if err := c.checkCallback(*task.Callback); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return err
 }
 
 // ensureOf is ensure for the topics of tasks.
@@ -171,9 +164,10 @@ func (c *Center) MoveAfter(ctx context.Context, key Key, d time.Duration) (Answe
 }
 
 func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
-	if err := check(c, move); err != nil {
+	if err := begin(c, Move.Check, move); err != nil {
 		return Answer{}, err
 	}
+	defer c.calls.Done()
 	answer, err := c.moves.call(ctx, move)
 	if err == nil {
 		c.wake(move.Topic, answer.Due)
@@ -183,9 +177,10 @@ func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
 
 // MoveAll is Move for many tasks.
 func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
-	if err := check(c, moves...); err != nil {
+	if err := begin(c, Move.Check, moves...); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	answers, err := c.engine.Move(ctx, moves)
 	if err == nil {
 		c.wakeAll(len(answers), func(i int) (string, Answer) { return moves[i].Topic, answers[i] })
@@ -198,9 +193,10 @@ func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
 // always within half of it unless the engine is slow.
 func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	removal := Removal{Key: key}
-	if err := check(c, removal); err != nil {
+	if err := begin(c, Removal.Check, removal); err != nil {
 		return Answer{}, err
 	}
+	defer c.calls.Done()
 	return c.removes.call(ctx, removal)
 }
 
@@ -209,9 +205,10 @@ func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 // spares one set anew meanwhile. A removal has had an effect if Answer.Was is Pending, Running
 // or Dead and Answer.Version is zero.
 func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, error) {
-	if err := check(c, removals...); err != nil {
+	if err := begin(c, Removal.Check, removals...); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	return c.engine.Remove(ctx, removals)
 }
 
@@ -219,9 +216,10 @@ func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, e
 // counts as a set, so callbacks have another idempotency key. Answer.Was is Dead for each
 // replayed task.
 func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
-	if err := check(c, keys...); err != nil {
+	if err := begin(c, Key.Check, keys...); err != nil {
 		return nil, err
 	}
+	defer c.calls.Done()
 	answers, err := c.engine.Replay(ctx, keys)
 	if err == nil {
 		c.wakeAll(len(answers), func(i int) (string, Answer) { return keys[i].Topic, answers[i] })
