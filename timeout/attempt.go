@@ -54,6 +54,9 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		w.postpone(a, w.c.cfg.CircuitWait)
 		return
 	}
+	w.mu.Lock()
+	a.leave = leave
+	w.mu.Unlock()
 	if call.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
@@ -70,6 +73,14 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		leave(err)
 	}
 	w.end(a, topic, err)
+}
+
+// forsake takes a call out of its circuit before it ends. While a circuit tries a target with one call, the
+// target gets no other. w.mu must be held.
+func (a *attempt) forsake(failure error) {
+	if a.leave != nil {
+		a.leave(failure)
+	}
 }
 
 // target returns the name of the target's circuit, after the kind of the callback.

@@ -215,6 +215,70 @@ func TestACallThatIsBrokenOffIsNoFailureOfItsTarget(t *testing.T) {
 	})
 }
 
+// probed is a Caller. Its target fails five times, hangs once whatever the context says, and is well then.
+type probed struct {
+	targets
+	made atomic.Int64
+	end  chan struct{}
+}
+
+func (p *probed) Call(context.Context, timeout.Task, timeout.Callback) error {
+	switch made := p.made.Add(1); {
+	case made <= 5:
+		return errors.New("connection refused")
+	case made == 6:
+		<-p.end
+	}
+	return nil
+}
+
+func TestACallThatHangsForEverIsNotTheLastOneOfItsTarget(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &probed{end: make(chan struct{})}
+		r := newRig(t, timeout.Config{
+			All: true, Topic: timeout.Topic{Timeout: time.Minute, Lease: 3 * time.Second, BackoffMax: time.Second, Retries: 100, Retain: time.Hour},
+			Callers: map[string]timeout.Caller{"fake": caller},
+		})
+		r.call("1", "probed")
+		pass(time.Minute)
+		r.call("2", "probed")
+		require.EqualValues(t, 6, caller.made.Load())
+		require.Empty(t, r.OpenCircuits())
+		pass(2 * time.Minute)
+		require.EqualValues(t, 8, caller.made.Load())
+		require.Equal(t, timeout.Done, r.state("1").State)
+		require.Equal(t, timeout.Done, r.state("2").State)
+		require.Empty(t, r.OpenCircuits())
+		close(caller.end)
+		pass(time.Second)
+		require.Zero(t, r.stats().Running)
+		require.Empty(t, r.OpenCircuits())
+	})
+}
+
+// Other topics may have the same target.
+func TestACallThatHangsWhenItsTopicEndsIsNotTheLastOneOfItsTarget(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &probed{end: make(chan struct{})}
+		r := newRig(t, timeout.Config{
+			All: true, Topic: timeout.Topic{Timeout: time.Hour, Lease: time.Minute, BackoffMax: time.Second, Retries: 100},
+			Callers: map[string]timeout.Caller{"fake": caller},
+		})
+		r.call("1", "probed")
+		pass(time.Minute)
+		require.EqualValues(t, 6, caller.made.Load())
+		require.NoError(t, r.DropTopic(t.Context(), "orders"))
+		pass(20 * time.Second)
+		_, err := r.Set(t.Context(), timeout.Task{Topic: "mails", ID: "1", Callback: &timeout.Callback{Kind: "fake", Target: "probed"}})
+		require.NoError(t, err)
+		pass(20 * time.Second)
+		require.EqualValues(t, 7, caller.made.Load())
+		close(caller.end)
+		pass(time.Second)
+		require.Empty(t, r.OpenCircuits())
+	})
+}
+
 func TestATopicHasACallbackForTasksWithoutOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, caller := withTargets(t, timeout.Topic{})

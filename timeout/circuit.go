@@ -92,7 +92,8 @@ func (c *Center) OpenCircuits() []string {
 	return names
 }
 
-// enter asks whether a call can be made now. If so, leave must be called with its result.
+// enter asks whether a call can be made now. If so, leave must be called with its result, or when the call is
+// given up. Only the first leave counts.
 func (c *circuit) enter() (leave func(error), ok bool) {
 	done := func(error) {}
 	if c.breaker != nil {
@@ -107,14 +108,17 @@ func (c *circuit) enter() (leave func(error), ok bool) {
 		c.answered = time.Now()
 	}
 	c.calls++
+	var once sync.Once
 	return func(failure error) {
-		c.mu.Lock()
-		c.calls--
-		if failure == nil {
-			c.answered = time.Now()
-		}
-		c.mu.Unlock()
-		done(failure)
+		once.Do(func() {
+			c.mu.Lock()
+			c.calls--
+			if failure == nil {
+				c.answered = time.Now()
+			}
+			c.mu.Unlock()
+			done(failure)
+		})
 	}, true
 }
 

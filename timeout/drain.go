@@ -16,10 +16,7 @@ func (w *worker) drain(grace time.Duration) {
 		w.cancel()
 		within(quiet, cancelGrace)
 	}
-	w.mu.Lock()
-	left := w.workers + w.hanging
-	w.mu.Unlock()
-	w.c.count(left)
+	w.c.count(w.forsake())
 	close(w.ended)
 	w.gone.Wait()
 	w.c.arbiter.remove(&w.tenant)
@@ -64,6 +61,19 @@ func (w *worker) cancel() {
 			a.cancel(ErrStopping)
 		}
 	}
+}
+
+// forsake gives up the handlers still running, and returns their number.
+func (w *worker) forsake() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for a := range w.held {
+		a.forsake(errNoCall)
+	}
+	for a := range w.lost {
+		a.forsake(errNoCall)
+	}
+	return w.workers + w.hanging
 }
 
 // within reports whether a channel is closed within d.

@@ -100,9 +100,10 @@ func (w *worker) abandon(a *attempt) {
 }
 
 // giveUp gives the place of a hanging handler to another goroutine. At most Topic.Concurrency
-// handlers lose their places; the next one keeps its own until one of them returns. w.mu must be
-// held.
+// handlers lose their places; the next one keeps its own until one of them returns. A hanging call
+// counts as failed. w.mu must be held.
 func (w *worker) giveUp(a *attempt) {
+	a.forsake(ErrTimeout)
 	if w.hanging >= w.topic.Concurrency {
 		w.lost[a] = time.Now() // aging calls giveUp again after another lease
 		if !w.crowded {
