@@ -3,6 +3,8 @@ package timeout_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
@@ -51,6 +54,42 @@ func TestANodeStaysAMemberWhileTheTopicsCanNotBeRead(t *testing.T) {
 		b.set("1", 0)
 		pass(time.Second)
 		require.Equal(t, []string{"1"}, ran.all())
+	})
+}
+
+// mute is an engine that hangs.
+type mute struct {
+	headless
+	beats []time.Duration // how long each one had hung at its end
+}
+
+func (e *mute) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	if !e.hangs.Load() {
+		return e.Engine.Beat(ctx, node, ttl)
+	}
+	began := time.Now()
+	<-ctx.Done()
+	e.beats = append(e.beats, time.Since(began))
+	return engine.View{}, context.Cause(ctx)
+}
+
+// The topics have half of the TTL, and the beat the other half. After that the node is no member any more.
+func TestABeatIsTriedAgainWithinTheTTL(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		engine, log := &mute{headless: headless{Engine: kept}}, new(logtest.Log)
+		r := rigOn(t, engine, timeout.Config{TTL: 10 * time.Second, Logger: log.Logger(slog.LevelInfo)})
+		pass(time.Second)
+		engine.hangs.Store(true)
+		pass(time.Minute)
+		engine.hangs.Store(false)
+		pass(10 * time.Second)
+		require.NoError(t, r.stop())
+		require.Equal(t, slices.Repeat([]time.Duration{5 * time.Second}, 6), engine.beats)
+		require.Len(t, log.Lines("topics can't be read"), 6)
+		require.Len(t, log.Lines("members can't be reached"), 6)
 	})
 }
 

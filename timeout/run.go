@@ -96,11 +96,11 @@ func (c *Center) start() error {
 // its slots.
 func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	limit := max(c.cfg.TTL, time.Second)
-	asking, asked := context.WithTimeout(ctx, limit/2) // the rest is for the beat
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	asking, asked := context.WithTimeout(within, limit/2) // the rest is for the beat
 	err := c.refreshTopics(asking)
 	asked()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: topics can't be read", "err", err)
@@ -118,7 +118,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	}
 	c.mu.Unlock()
 	slices.Sort(node.Topics)
-	view, err := c.members.Beat(ctx, node, c.cfg.TTL)
+	view, err := c.members.Beat(within, node, c.cfg.TTL)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: members can't be reached, and the last view is kept", "err", err)
