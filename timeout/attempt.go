@@ -49,14 +49,19 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		w.end(a, topic, Permanent(err))
 		return
 	}
-	leave, ok := w.c.circuits.of(w.target(&call)).enter()
-	if !ok {
+	visit := w.c.circuits.of(w.target(&call)).enter()
+	if visit == nil {
 		w.postpone(a, w.c.cfg.CircuitWait)
 		return
 	}
 	w.mu.Lock()
-	a.leave = leave
+	a.visit = visit
 	w.mu.Unlock()
+	if ctx.Err() != nil { // it was given up, perhaps before it had its visit
+		visit.leave(errNoCall)
+		w.end(a, topic, context.Cause(ctx))
+		return
+	}
 	if call.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
@@ -66,20 +71,19 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
 	case isAccepted(err), again:
-		leave(nil)
+		visit.leave(nil)
 	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
-		leave(errNoCall)
+		visit.leave(errNoCall)
 	default:
-		leave(err)
+		visit.leave(err)
 	}
 	w.end(a, topic, err)
 }
 
-// forsake takes a call out of its circuit before it ends. While a circuit tries a target with one call, the
-// target gets no other. w.mu must be held.
-func (a *attempt) forsake(failure error) {
-	if a.leave != nil {
-		a.leave(failure)
+// judge tells the circuit of a call that is not waited for. w.mu must be held.
+func (a *attempt) judge(failure error) {
+	if a.visit != nil {
+		a.visit.judge(failure)
 	}
 }
 

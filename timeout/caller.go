@@ -13,7 +13,7 @@ type Caller interface {
 	// Handler's. Each error counts against the target, with four exceptions: ErrAccepted, Again,
 	// an error wrapping ErrArgument (no such call can be made), and any error after
 	// ErrLeaseLost or ErrStopping has ended the context. A call that goes on long after its
-	// context has ended is given up: that counts against the target, and a later error does not.
+	// context has ended is given up: that counts against the target, and its later result does not.
 	Call(ctx context.Context, task Task, call Callback) error
 
 	// Circuit returns the name of a unit that fails as a whole: for a URL its host. After too

@@ -92,14 +92,20 @@ func (c *Center) OpenCircuits() []string {
 	return names
 }
 
-// enter asks whether a call can be made now. If so, leave must be called with its result, or when the call is
-// given up. Only the first leave counts.
-func (c *circuit) enter() (leave func(error), ok bool) {
+// visit is a call under way.
+type visit struct {
+	circuit *circuit
+	once    sync.Once
+	done    func(error) // of the breaker
+}
+
+// enter begins a call, which must end with leave. It returns nil if there may be none now.
+func (c *circuit) enter() *visit {
 	done := func(error) {}
 	if c.breaker != nil {
 		var err error
 		if done, err = c.breaker.Allow(); err != nil {
-			return nil, false
+			return nil
 		}
 	}
 	c.mu.Lock()
@@ -108,19 +114,23 @@ func (c *circuit) enter() (leave func(error), ok bool) {
 		c.answered = time.Now()
 	}
 	c.calls++
-	var once sync.Once
-	return func(failure error) {
-		once.Do(func() {
-			c.mu.Lock()
-			c.calls--
-			if failure == nil {
-				c.answered = time.Now()
-			}
-			c.mu.Unlock()
-			done(failure)
-		})
-	}, true
+	return &visit{circuit: c, done: done}
 }
+
+// leave ends a call with its result.
+func (v *visit) leave(failure error) {
+	v.circuit.mu.Lock()
+	v.circuit.calls--
+	if failure == nil {
+		v.circuit.answered = time.Now()
+	}
+	v.circuit.mu.Unlock()
+	v.judge(failure)
+}
+
+// judge tells the breaker of a call, also before its end: while it tries the target with one call, there is no
+// other. Only the first verdict counts.
+func (v *visit) judge(failure error) { v.once.Do(func() { v.done(failure) }) }
 
 // hangs reports whether calls are under way and none has succeeded for a while.
 func (c *circuit) hangs(now time.Time) bool {

@@ -68,10 +68,10 @@ func (w *worker) forsake() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for a := range w.held {
-		a.forsake(errNoCall)
+		a.judge(errNoCall)
 	}
 	for a := range w.lost {
-		a.forsake(errNoCall)
+		a.judge(errNoCall)
 	}
 	return w.workers + w.hanging
 }

@@ -103,7 +103,7 @@ func (w *worker) abandon(a *attempt) {
 // handlers lose their places; the next one keeps its own until one of them returns. A hanging call
 // counts as failed. w.mu must be held.
 func (w *worker) giveUp(a *attempt) {
-	a.forsake(ErrTimeout)
+	a.judge(ErrTimeout)
 	if w.hanging >= w.topic.Concurrency {
 		w.lost[a] = time.Now() // aging calls giveUp again after another lease
 		if !w.crowded {

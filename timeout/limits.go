@@ -93,6 +93,7 @@ func burstOf(perSecond float64) int {
 func (w *worker) shed(keep int) {
 	for len(w.queue) > keep {
 		last := w.queue[len(w.queue)-1]
+		w.queue[len(w.queue)-1] = nil // it must not stay in memory
 		w.queue = w.queue[:len(w.queue)-1]
 		if !last.over {
 			w.giveBack(last, last.Due)

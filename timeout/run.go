@@ -163,12 +163,14 @@ func (c *Center) deal(w *worker, slots int, view engine.View) {
 func (c *Center) refreshTopics(ctx context.Context) error {
 	c.mu.Lock()
 	clear(c.news)
-	handled := slices.Collect(maps.Keys(c.handlers))
 	c.mu.Unlock()
 	topics, err := c.engine.Topics(ctx)
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	handled := slices.Collect(maps.Keys(c.handlers)) // after the answer: a topic without a handler may be dropped
+	c.mu.Unlock()
 	known := make(map[string]Topic, len(topics))
 	for _, topic := range topics {
 		known[topic.Name] = topic

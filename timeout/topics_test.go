@@ -170,3 +170,48 @@ func TestAnOldAnswerUndoesNoChangeOfATopic(t *testing.T) {
 		require.NoError(t, r.stop())
 	})
 }
+
+// lists is an engine with a list of topics that takes time.
+type lists struct {
+	engine.Engine
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (l *lists) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	if gate := l.gate.Load(); gate != nil {
+		<-*gate
+	}
+	return l.Engine.Topics(ctx)
+}
+
+func TestATopicDroppedDuringALookIsNotMadeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		inMemory, err := memory.New(coarse)
+		require.NoError(t, err)
+		defer inMemory.Close()
+		slow := &lists{Engine: inMemory}
+		c, err := timeout.New(slow, timeout.Config{})
+		require.NoError(t, err)
+		handler := func(context.Context, timeout.Task) error { return nil }
+		require.NoError(t, c.Handle("orders", handler))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		defer func() { stop(); require.NoError(t, <-ended) }()
+		pass(time.Second)
+
+		gate := make(chan struct{})
+		slow.gate.Store(&gate)
+		require.NoError(t, c.Handle("mails", handler)) // so it looks
+		pass(time.Second)
+		require.NoError(t, c.Handle("orders", nil))
+		require.NoError(t, c.DropTopic(t.Context(), "orders"))
+		slow.gate.Store(nil)
+		close(gate)
+		pass(time.Minute)
+		topics, err := c.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, topics, 1)
+		require.Equal(t, "mails", topics[0].Name)
+	})
+}

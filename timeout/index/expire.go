@@ -182,17 +182,19 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 	if len(found.Leased) == 0 {
 		return nil
 	}
-	wanted, unclaimed := make([]engine.Wanted, len(found.Leased)), make([]engine.Outcome, len(found.Leased))
+	wanted := make([]engine.Wanted, len(found.Leased))
 	for i, entry := range found.Leased {
 		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
-		unclaimed[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true}
 	}
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
+	var refused []engine.Outcome
 	if err != nil {
-		e.settle(context.WithoutCancel(ctx), ask, unclaimed)
+		for _, entry := range found.Leased {
+			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true})
+		}
+		e.settle(context.WithoutCancel(ctx), ask, refused)
 		return err
 	}
-	var refused []engine.Outcome
 	var gone []engine.Key
 	until := time.Now().Add(ask.Lease)
 	e.mu.Lock()

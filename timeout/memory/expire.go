@@ -99,7 +99,7 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *eng
 // hold makes a lease last that long, from at on.
 func (e *Engine) hold(en *entry, at int64, lease time.Duration) {
 	en.at = at + engine.CeilMillis(lease)
-	en.more.ends = en.at - e.clockAhead()
+	en.more.ends = e.wheel.Time(0).Milliseconds() + engine.CeilMillis(lease)
 	e.file(en)
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,9 +20,8 @@ const (
 )
 
 type counts struct {
-	mu      sync.Mutex
-	known   map[string]count
-	dropped int // number of dropped topics: a count under way is not kept
+	mu    sync.Mutex
+	known map[int32]count // by number of the topic: one made anew has another
 }
 
 type count struct {
@@ -35,20 +35,23 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	if e.closed.Load() {
 		return engine.Counts{}, engine.ErrClosed
 	}
+	t, err := e.must(ctx, name)
+	if err != nil {
+		return engine.Counts{}, err
+	}
 	e.counts.mu.Lock()
-	known, ok := e.counts.known[name]
-	dropped := e.counts.dropped
+	known := e.counts.known[t.no]
 	e.counts.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
+	begun := time.Now()
+	if begun.Before(known.until) {
 		return known.Counts, nil
 	}
-	begun := time.Now()
 	counted, err := e.count(ctx, name)
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
-	delete(e.counts.known, name)
-	if took := time.Since(begun); err == nil && took > cheapCount && dropped == e.counts.dropped {
-		e.counts.known[name] = count{counted, time.Now().Add(max(time.Second, countShare*took))}
+	maps.DeleteFunc(e.counts.known, func(_ int32, old count) bool { return old.until.Before(begun) }) // of dropped topics, too
+	if took := time.Since(begun); err == nil && took > cheapCount {
+		e.counts.known[t.no] = count{counted, time.Now().Add(max(time.Second, countShare*took))}
 	}
 	return counted, err
 }
@@ -77,11 +80,4 @@ func (e *Engine) count(ctx context.Context, name string) (counted engine.Counts,
 		err = notFound(name)
 	}
 	return counted, err
-}
-
-func (c *counts) forget(topic string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.known, topic)
-	c.dropped++
 }

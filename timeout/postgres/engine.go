@@ -56,7 +56,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e := &Engine{pool: pool, listen: listen, schema: schema, sql: newStatements(schema)}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
-	e.counts.known = make(map[string]count)
+	e.counts.known = make(map[int32]count)
 	e.herald = &herald{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e

@@ -241,7 +241,6 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		batch.Queue(e.sql.Drop, name).Exec(count64(&dropped))
 	})
 	e.topics.forget(name)
-	e.counts.forget(name)
 	if err == nil && dropped == 0 {
 		return notFound(name)
 	}

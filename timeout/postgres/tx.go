@@ -28,8 +28,7 @@ func (e *Engine) SetTx(ctx context.Context, tx pgx.Tx, tasks []engine.Task) ([]e
 // MoveTx is Center.MoveAll in the caller's transaction, as SetTx is Center.SetAll.
 func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []engine.Move) ([]engine.Answer, error) {
 	for _, move := range moves {
-		task := engine.Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}
-		if err := task.Check(); err != nil {
+		if err := move.Check(); err != nil {
 			return nil, err
 		}
 	}

@@ -170,7 +170,8 @@ func (l *layout) feeds(old int, slots []int) bool {
 	return slots == nil || slices.ContainsFunc(slots, func(slot int) bool { return slot&(len(l.old)-1) == old })
 }
 
-// moveAll moves all tasks of old slots, and retires their generation.
+// moveAll moves all tasks of old slots, if there are any. It retires their generation, unless somebody else
+// changes the topic.
 func (e *Engine) moveAll(ctx context.Context, l *layout) (err error) {
 	for more := true; more && err == nil; {
 		more, err = e.draw(ctx, l, nil)

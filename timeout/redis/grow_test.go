@@ -294,6 +294,7 @@ func TestATopicInAnUnknownPhaseIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, `"melting"`)
 	_, err = e.Pause(short, "orders", true)
 	require.ErrorContains(t, err, `"melting"`)
+	require.ErrorContains(t, e.DropTopic(short, "orders"), `"melting"`)
 	require.Equal(t, raw, client.HGet(ctx, hash, "orders").Val())
 }
 

@@ -28,7 +28,7 @@ const (
 func (p phase) usable() bool { return p == steady || p == moving }
 
 // kept is the record of a topic in Redis. It only changes as a whole, by compare and swap. A process
-// that finds another phase than steady goes on with that.
+// that finds another phase than steady goes on with that; an unknown one is an error.
 type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`
@@ -114,7 +114,8 @@ func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
 	}
 }
 
-// finish goes on with work begun by somebody, until the topic can be used or is gone.
+// finish goes on with work begun by somebody, until the topic can be used or is gone. A phase of a later
+// version is an error.
 func (e *Engine) finish(ctx context.Context, l *layout) error {
 	switch l.Phase {
 	case sealing:

@@ -270,8 +270,8 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if l.Phase == sealing {
-			if err := e.grow(ctx, l); err != nil {
+		if l.Phase != dropping && !l.Phase.usable() {
+			if err := e.finish(ctx, l); err != nil {
 				return err
 			}
 			continue

@@ -82,6 +82,9 @@ func (x *expiry) slots(t *topic) (condition string, args []any) {
 }
 
 func inSlots(t *topic, slots []int) (condition string, args []any) {
+	if slots == nil {
+		return "", nil
+	}
 	asked := t.Asked(slots)
 	if len(asked) == t.Slots {
 		return "", nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -49,6 +50,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	maps.DeleteFunc(e.counted, func(_ int64, old counted) bool { return old.until.Before(begin) }) // of dropped topics, too
 	e.counted[t.no] = counted{counts, time.Now().Add(max(countKept, 10*took))}
 	return counts, nil
 }

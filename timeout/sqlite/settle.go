@@ -9,7 +9,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// held is a running task, found by a caller's token.
+// held is a running task, found by a caller's token, or one whose lease has ended: then remember has no need of
+// its lease and its topic.
 type held struct {
 	seq, lease int64
 	topic, id  string
