@@ -26,11 +26,7 @@ func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 }
 
 func (c *Center) checkTopic(topic Topic) error {
-	err := errors.Join(topic.Check(), checkReserved(topic.Name))
-	if err == nil && topic.Callback != nil {
-		err = c.checkCallback(*topic.Callback)
-	}
-	return err
+	return c.checkOn(topic.Name, topic.Check(), topic.Callback)
 }
 
 // Now returns the time by the engine's clock.

@@ -135,15 +135,16 @@ func TestManyNewTopicsAreLookedAtTogether(t *testing.T) {
 	})
 }
 
-// lateTopics answers later than it reads.
+// lateTopics reads late, and answers later than it reads.
 type lateTopics struct {
 	engine.Engine
-	late atomic.Int64
+	read, answer atomic.Int64 // how long each takes
 }
 
 func (e *lateTopics) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	time.Sleep(time.Duration(e.read.Load()))
 	topics, err := e.Engine.Topics(ctx)
-	time.Sleep(time.Duration(e.late.Load()))
+	time.Sleep(time.Duration(e.answer.Load()))
 	return topics, err
 }
 
@@ -159,7 +160,7 @@ func TestAnOldAnswerUndoesNoChangeOfATopic(t *testing.T) {
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: -1})
 		require.NoError(t, err)
 		pass(time.Second)
-		engine.late.Store(int64(3 * time.Second))
+		engine.answer.Store(int64(3 * time.Second))
 		pass(10 * time.Second) // a look has begun
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: 5})
 		require.NoError(t, err)
@@ -171,47 +172,27 @@ func TestAnOldAnswerUndoesNoChangeOfATopic(t *testing.T) {
 	})
 }
 
-// lists is an engine with a list of topics that takes time.
-type lists struct {
-	engine.Engine
-	gate atomic.Pointer[chan struct{}]
-}
-
-func (l *lists) Topics(ctx context.Context) ([]timeout.Topic, error) {
-	if gate := l.gate.Load(); gate != nil {
-		<-*gate
-	}
-	return l.Engine.Topics(ctx)
-}
-
 func TestATopicDroppedDuringALookIsNotMadeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		inMemory, err := memory.New(coarse)
 		require.NoError(t, err)
-		defer inMemory.Close()
-		slow := &lists{Engine: inMemory}
-		c, err := timeout.New(slow, timeout.Config{})
-		require.NoError(t, err)
+		defer func() { require.NoError(t, inMemory.Close()) }()
+		engine := &lateTopics{Engine: inMemory}
+		r := rigOn(t, engine, timeout.Config{})
 		handler := func(context.Context, timeout.Task) error { return nil }
-		require.NoError(t, c.Handle("orders", handler))
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(ctx) }()
-		defer func() { stop(); require.NoError(t, <-ended) }()
+		require.NoError(t, r.Handle("orders", handler))
 		pass(time.Second)
-
-		gate := make(chan struct{})
-		slow.gate.Store(&gate)
-		require.NoError(t, c.Handle("mails", handler)) // so it looks
+		engine.read.Store(int64(2 * time.Second))
+		require.NoError(t, r.Handle("mails", handler)) // so it looks
 		pass(time.Second)
-		require.NoError(t, c.Handle("orders", nil))
-		require.NoError(t, c.DropTopic(t.Context(), "orders"))
-		slow.gate.Store(nil)
-		close(gate)
+		require.NoError(t, r.Handle("orders", nil))
+		require.NoError(t, r.DropTopic(t.Context(), "orders"))
+		engine.read.Store(0)
 		pass(time.Minute)
-		topics, err := c.Topics(t.Context())
+		topics, err := r.Topics(t.Context())
 		require.NoError(t, err)
 		require.Len(t, topics, 1)
 		require.Equal(t, "mails", topics[0].Name)
+		require.NoError(t, r.stop())
 	})
 }

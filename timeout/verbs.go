@@ -96,9 +96,14 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 }
 
 func (c *Center) checkTask(task Task) error {
-	err := errors.Join(task.Check(), checkReserved(task.Topic))
-	if err == nil && task.Callback != nil {
-		err = c.checkCallback(*task.Callback)
+	return c.checkOn(task.Topic, task.Check(), task.Callback)
+}
+
+// checkOn adds what the centre refuses to the error of a topic, or of a task on it.
+func (c *Center) checkOn(topic string, err error, call *Callback) error {
+	err = errors.Join(err, checkReserved(topic))
+	if err == nil && call != nil {
+		err = c.checkCallback(*call)
 	}
 	return err
 }

@@ -18,36 +18,25 @@ import (
 // the commit. An error about an invalid task wraps engine.ErrArgument; then nothing is changed.
 // After any other error the caller must roll the transaction back.
 func SetTx(ctx context.Context, tx *sql.Tx, tasks []engine.Task) ([]engine.Answer, error) {
-	for _, task := range tasks {
-		if err := task.Check(); err != nil {
-			return nil, err
-		}
-	}
 	return inTx(ctx, tx, "setting tasks", tasks, set)
 }
 
 // MoveTx moves tasks in the caller's transaction, under the rules of SetTx.
 func MoveTx(ctx context.Context, tx *sql.Tx, moves []engine.Move) ([]engine.Answer, error) {
-	for _, m := range moves {
-		task := engine.Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}
-		if err := task.Check(); err != nil {
-			return nil, err
-		}
-	}
 	return inTx(ctx, tx, "moving tasks", moves, move)
 }
 
 // RemoveTx removes tasks in the caller's transaction, under the rules of SetTx.
 func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]engine.Answer, error) {
-	for _, removal := range removals {
-		if err := removal.Check(); err != nil {
-			return nil, err
-		}
-	}
 	return inTx(ctx, tx, "removing tasks", removals, remove)
 }
 
-func inTx[T any](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]engine.Answer, error) {
+func inTx[T interface{ Check() error }](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]engine.Answer, error) {
+	for _, thing := range things {
+		if err := thing.Check(); err != nil {
+			return nil, err
+		}
+	}
 	s := &prepared{on: tx}
 	defer func() { _ = s.close() }() // the transaction closes them, too
 	answers := make([]engine.Answer, 0, len(things))

@@ -57,10 +57,15 @@ func start(t *testing.T, handlers map[string]timeout.Handler) *shell {
 	return &shell{t, centre, map[string]string{"TIMEOUTD_URL": server.URL, "TIMEOUTD_TOKEN": secret}}
 }
 
+func (s *shell) getenv(name string) (value string, ok bool) {
+	value, ok = s.env[name]
+	return value, ok
+}
+
 // run types a command.
 func (s *shell) run(args ...string) (exit int, stdout, stderr string) {
 	var out, errs strings.Builder
-	exit = Run(s.t.Context(), args, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+	exit = Run(s.t.Context(), args, s.getenv, &out, &errs)
 	return exit, out.String(), errs.String()
 }
 
@@ -222,7 +227,7 @@ func TestWatch(t *testing.T) {
 	var out, errs logtest.Log
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Run(ctx, []string{"watch", "-every", "100ms"}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+		ended <- Run(ctx, []string{"watch", "-every", "100ms"}, s.getenv, &out, &errs)
 	}()
 	out.Await(t, `led by node-1(?s:.*)led by node-1`)
 	cancel()

@@ -38,14 +38,13 @@ func terminal(t *testing.T) (*os.File, *logtest.Log) {
 
 func TestWatchOnATerminal(t *testing.T) {
 	s := start(t, nil)
-	env := func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }
 	watch := func(until string, args ...string) string {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out, seen := terminal(t)
 		var errs bytes.Buffer
 		ended := make(chan int, 1)
-		go func() { ended <- Run(ctx, append([]string{"watch", "-every", "100ms"}, args...), env, out, &errs) }()
+		go func() { ended <- Run(ctx, append([]string{"watch", "-every", "100ms"}, args...), s.getenv, out, &errs) }()
 		seen.Await(t, until)
 		cancel()
 		require.Zero(t, <-ended, errs.String())

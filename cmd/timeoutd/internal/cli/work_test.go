@@ -40,7 +40,7 @@ esac`
 	var out, errs strings.Builder
 	exit := make(chan int, 1)
 	go func() {
-		exit <- Run(ctx, []string{"work", "jobs", "-max", "2", "-exec", program}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+		exit <- Run(ctx, []string{"work", "jobs", "-max", "2", "-exec", program}, s.getenv, &out, &errs)
 	}()
 	state := func(id string) timeout.Task {
 		task, err := s.centre.Get(t.Context(), timeout.Key{Topic: "jobs", ID: id})
@@ -190,7 +190,7 @@ func TestWorkEndsWhenNobodyReadsWhatItSays(t *testing.T) {
 	s.ok("topic", "jobs", "-pull", "-retain", "1h")
 	s.ok("set", "jobs", "1")
 	var errs strings.Builder
-	exit := Run(t.Context(), []string{"work", "jobs", "-exec", "true"}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, unread{}, &errs)
+	exit := Run(t.Context(), []string{"work", "jobs", "-exec", "true"}, s.getenv, unread{}, &errs)
 	require.Equal(t, exitFailure, exit)
 	require.Equal(t, "timeoutd: "+syscall.EPIPE.Error()+"\n", errs.String())
 	require.Regexp(t, `jobs/1 +done`, s.ok("get", "jobs", "1"), "it is told of")
