@@ -31,6 +31,7 @@ type core struct {
 	slots  map[string]int                // by topic, as last read from a shard
 	fenced map[string]raisedFence        // by topic
 	owed   []map[string][]engine.Outcome // by place and topic: see Expire
+	told   []map[string][]engine.Outcome // by place and topic: owed ones whose shard is just being told
 }
 
 var (
@@ -44,7 +45,7 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, slots: make(map[string]int), fenced: make(map[string]raisedFence), owed: make([]map[string][]engine.Outcome, len(openers))}
+	e := &core{cfg: cfg, own: own, slots: make(map[string]int), fenced: make(map[string]raisedFence), owed: make([]map[string][]engine.Outcome, len(openers)), told: make([]map[string][]engine.Outcome, len(openers))}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
 		e.owed[place] = make(map[string][]engine.Outcome)

@@ -25,12 +25,23 @@ func (e *core) owe(place int, topic string, outcomes []engine.Outcome) {
 	e.shards[place].doubt()
 }
 
+// owes reports whether the shard in place has not yet got an outcome of the topic, so its times are not final. e.mu
+// must be held.
+func (e *core) owes(place int, topic string) bool {
+	return len(e.owed[place][topic])+len(e.told[place][topic]) > 0
+}
+
 // repay tells a shard what it is owed. It reports whether the shard has answered.
 func (e *core) repay(s *shard) bool {
 	e.mu.Lock()
 	owed := e.owed[s.place]
-	e.owed[s.place] = make(map[string][]engine.Outcome)
+	e.owed[s.place], e.told[s.place] = make(map[string][]engine.Outcome), owed
 	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.told[s.place] = nil
+		e.mu.Unlock()
+	}()
 	answered := true
 	for topic, outcomes := range owed {
 		for some := range slices.Chunk(outcomes, chunk) {

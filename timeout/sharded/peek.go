@@ -19,7 +19,11 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 	for i, p := range peeks {
 		waits[i] = engine.NothingDue
 		for place, in := range places(p.Topic, p.Slots, e.slots[p.Topic], len(e.shards)) {
-			if part := &parts[place]; in {
+			switch part := &parts[place]; {
+			case !in:
+			case e.owes(place, p.Topic): // before the shard is asked: it may get the outcome after its answer
+				waits[i] = 0
+			default:
 				part.peeks, part.index = append(part.peeks, p), append(part.index, i)
 			}
 		}

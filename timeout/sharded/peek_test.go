@@ -55,8 +55,13 @@ func TestAPeekLeavesToExpireWhatAShardOwesOrHides(t *testing.T) {
 	_, err = e.Expire(t.Context(), ask)
 	require.NoError(t, err)
 	require.Zero(t, peek(), "a shard is away")
-	second.is.Store(well)
+	second.is.Store(stubborn)
+	require.Eventually(t, func() bool { // it is back, and does not take the outcome
+		_, err := e.Get(t.Context(), []engine.Key{{Topic: "orders", ID: id}})
+		return err == nil
+	}, time.Minute, time.Millisecond)
 	require.Zero(t, peek(), "an outcome waits for it")
+	second.is.Store(well)
 	ask.Settle = nil
 	require.Eventually(t, func() bool {
 		_, err = e.Expire(t.Context(), ask)
