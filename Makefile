@@ -19,7 +19,7 @@ lint: ## what CI complains about
 	./scripts/lint
 
 fmt: ## format the code, of all modules
-	$(GO) tool -modfile=tools/go.mod golangci-lint fmt .
+	$(GO) tool golangci-lint fmt .
 
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)

@@ -26,11 +26,10 @@ func BuildGateway(ctx context.Context, dir string) (binary string, err error) {
 	return binary, nil
 }
 
-// goCommand runs go in a folder, with the module there alone.
+// goCommand runs go in a folder.
 func goCommand(ctx context.Context, dir string, args ...string) (out string, err error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
