@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test race lint fmt fuzz explore chaos stress mutate conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test race lint fmt fuzz explore chaos stress flakes fresh-tests mutate conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -32,6 +32,12 @@ chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/
 
 stress: ## tests N=4 times each, four at once, beside four busy loops, of PKGS="./wheel ./pool/..."
 	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),4) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
+
+flakes: ## tests at random, each 200 times with the race detector, for TIME=30m, of PKGS="./wheel ./pool/..."; it remembers which
+	@cd tools && ../scripts/with plain $(GO) run ./flakes -time $(or $(TIME),30m) -pkgs "$(or $(PKGS),./...)"
+
+fresh-tests: ## the tests added or changed since BASE=origin/main, each 200 times with the race detector
+	@cd tools && ../scripts/with plain $(GO) run ./flakes -base $(or $(BASE),origin/main)
 
 mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
 	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)

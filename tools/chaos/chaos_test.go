@@ -141,9 +141,9 @@ func TestInterruptedStressKeepsTheLogOfEachRun(t *testing.T) {
 	}
 	w := &workshop{dir: dir, logs: dir, with: with, options: options{timeout: time.Minute}}
 	ctx, interrupt := context.WithCancel(t.Context())
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- w.stress(ctx, []gotest.Package{{Module: dir, Dir: dir, Name: "./p"}}, 20, 4, 0) }()
-	for len(named("*.begun")) < 4 {
+	for len(named("*.begun")) < 4 && len(ended) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	interrupt()

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
@@ -63,7 +62,7 @@ type tests struct {
 	overlay string // a file of the go command
 }
 
-// build builds the tests of a package as make test does, but with an overlay.
+// build builds the tests of a package, with an overlay.
 func (w *workshop) build(p gotest.Package, o gotest.Overlay) (*tests, error) {
 	w.built++
 	t := &tests{
@@ -74,9 +73,7 @@ func (w *workshop) build(p gotest.Package, o gotest.Overlay) (*tests, error) {
 	if err := o.Write(t.overlay); err != nil {
 		return nil, err
 	}
-	_, err := command.Output(p.Module, nil, w.with, "race", gotest.GoCommand(),
-		"test", "-c", "-vet=off", "-tags", w.tags, "-overlay", t.overlay, "-o", t.binary, p.Dir)
-	return t, err
+	return t, gotest.Build(w.with, p, t.binary, "-tags", w.tags, "-overlay", t.overlay)
 }
 
 // outcome is what came of a run of tests.

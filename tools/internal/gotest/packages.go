@@ -54,6 +54,26 @@ func List(patterns []string, tags string) (chosen []Package, err error) {
 	return chosen, nil
 }
 
+// InFolder returns the package in a folder, which is named from the root of the repository, such as wheel.
+func InFolder(root, folder string) (Package, error) {
+	dir := filepath.Join(root, folder)
+	for module := dir; ; module = filepath.Dir(module) {
+		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+			return Package{Module: module, Dir: dir, Name: "./" + folder}, nil
+		}
+		if module == root {
+			return Package{}, fmt.Errorf("%s is in no module", folder)
+		}
+	}
+}
+
+// Build builds the tests of a package as make test does, by scripts/with and with more flags of go test.
+func Build(with string, p Package, file string, flags ...string) error {
+	args := slices.Concat([]string{"race", GoCommand(), "test", "-c", "-vet=off", "-o", file}, flags, []string{p.Dir})
+	_, err := command.Output(p.Module, nil, with, args...)
+	return err
+}
+
 func listModule(module, tags string) (all []Package, err error) {
 	root, err := filepath.Abs("..")
 	if err != nil {
