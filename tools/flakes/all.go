@@ -47,7 +47,7 @@ func (r *runner) all(ctx context.Context, tests []test, long time.Duration) map[
 // counts returns how often to run a test on each of the processors' values: for the runs wanted, or as the time
 // allows.
 func counts(runs int, took, share time.Duration) int {
-	return min((runs+kinds-1)/kinds, int(share/max(took, 1)/kinds))
+	return max(0, min((runs+kinds-1)/kinds, int(share/max(took, 1)/kinds)))
 }
 
 // inLanes calls do for each test, some at the same time. If busy is true, it does so beside busy loops.
