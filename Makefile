@@ -4,13 +4,18 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test race lint fmt fuzz explore chaos stress flakes fresh-tests mutate conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
 
-test: ## all tests, with the race detector where there is a C compiler
+test: ## the tests of the first module, which need only Go; with the race detector if there is a C compiler
 	./scripts/test
+
+test-all: test test-rest ## all tests
+
+test-rest: ## what make test leaves out: real servers, other people's programs and browsers, which it installs as root
+	./scripts/test-rest
 
 race: ## all tests with the race detector
 	$(GO) test -race ./...

@@ -19,7 +19,7 @@ func OwnNetwork(t testing.TB) *syscall.SysProcAttr {
 	if err := probe.Run(); os.Geteuid() == 0 {
 		require.NoError(t, err, "making a network namespace")
 	} else if err != nil {
-		t.Skipf("only root can make a network namespace: %v", err)
+		t.Skipf("only root can make a network namespace (%v): sudo make test", err)
 	}
 	return attributes
 }

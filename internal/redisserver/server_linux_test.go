@@ -14,6 +14,7 @@ import (
 )
 
 func TestAServerEndsWithItsProgramHoweverThatEnds(t *testing.T) {
+	need(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 	"github.com/heartwheel-go/heartwheel/internal/redisserver"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func TestMain(m *testing.M) { proctest.Main(m, program) }
@@ -29,7 +30,12 @@ func program() {
 	select {}
 }
 
+func need(t *testing.T) {
+	testmain.NeedProgram(t, "redis-server", "scripts/install-packages redis-server")
+}
+
 func start(t *testing.T) *redisserver.Server {
+	need(t)
 	s, err := redisserver.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // Cluster is a Redis Cluster.
@@ -32,6 +34,7 @@ func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 // keep their keys apart, and leave all nodes as they are.
 func SharedRedisCluster(t testing.TB) *Cluster {
 	t.Helper()
+	needRedis(t)
 	sharedCluster.once.Do(func() {
 		sharedCluster.cluster = redisCluster(t, 3, 0, func(p program) *Server {
 			s, err := begin(p)
@@ -64,6 +67,7 @@ func redisCluster(t testing.TB, masters, replicas int, start func(program) *Serv
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 	}, args...)
+	needRedis(t)
 	c := &Cluster{}
 	for range masters * (1 + replicas) {
 		c.Nodes = append(c.Nodes, start(redis(args...)))
@@ -235,6 +239,14 @@ func (s *Server) ask(command ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return redisCLI(ctx, append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, command...)...)
+}
+
+// needRedis ends a test if the programs of a Redis Cluster are missing.
+func needRedis(t testing.TB) {
+	t.Helper()
+	_, server := find("redis-server", "redis-server")
+	_, client := find("redis-cli", "redis-tools")
+	testmain.Need(t, cmp.Or(server, client))
 }
 
 func redisCLI(ctx context.Context, args ...string) (string, error) {

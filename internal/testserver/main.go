@@ -71,9 +71,7 @@ func (s *shared) get(t testing.TB, p program) *Server {
 			s.server, s.err = begin(p)
 		}
 	})
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
+	testmain.Need(t, s.err)
 	return s.server
 }
 

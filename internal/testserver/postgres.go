@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/heartwheel-go/heartwheel/internal/process"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // NoFsync is an argument for Postgres: the server does not wait for the disk. Committed data
@@ -130,6 +131,13 @@ func psql(ctx context.Context, url string, args ...string) (*exec.Cmd, error) {
 // postgresProgram finds the newest version if Debian has installed several.
 func postgresProgram(name string) (string, error) {
 	return find(name, "postgresql", "/usr/lib/postgresql/*/bin/"+name)
+}
+
+// needPostgres ends a test if PostgreSQL is missing.
+func needPostgres(t testing.TB) {
+	t.Helper()
+	_, err := postgresProgram("postgres")
+	testmain.Need(t, err)
 }
 
 // preparePostgres gives a server its data directory: a copy of one made once.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/process"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 const (
@@ -58,9 +59,7 @@ type program struct {
 func start(t testing.TB, p program) *Server {
 	t.Helper()
 	s, err := begin(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testmain.Need(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the log of %s at %s ends with\n%s", p.name, s.Addr, s.log())
@@ -291,5 +290,5 @@ func find(name, pkg string, elsewhere ...string) (string, error) {
 }
 
 func missing(what, pkg string) error {
-	return fmt.Errorf("%s is not on this machine: scripts/install-servers installs it (Debian's package %s)", what, pkg)
+	return fmt.Errorf("%s %w: scripts/install-servers installs it (Debian's package %s)", what, testmain.ErrMissing, pkg)
 }

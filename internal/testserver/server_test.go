@@ -174,6 +174,7 @@ func TestAReplicaTakesOver(t *testing.T) {
 }
 
 func TestAServerThatEndsAtOnceSaysWhy(t *testing.T) {
+	needRedis(t)
 	_, err := begin(redis("--maxmemory", "much"))
 	require.ErrorIs(t, err, errEnded)
 	require.ErrorContains(t, err, "argument must be a memory value")
@@ -215,6 +216,8 @@ func TestHold(t *testing.T) {
 }
 
 func TestServersDieWithTheTests(t *testing.T) {
+	needRedis(t)
+	needPostgres(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, "-test.run=^TestHold$")
