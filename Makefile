@@ -39,10 +39,10 @@ stress: ## tests N=4 times each, four at once, beside four busy loops, of PKGS="
 	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),4) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
 
 flakes: ## tests at random, each 200 times with the race detector, for TIME=30m, of PKGS="./wheel ./pool/..."; it remembers which
-	@cd tools && ../scripts/with plain $(GO) run ./flakes -time $(or $(TIME),30m) -pkgs "$(or $(PKGS),./...)"
+	@cd tools && ../scripts/with plain $(GO) run ./flakes -time $(or $(TIME),30m) -times $(or $(TIMES),200) -pkgs "$(or $(PKGS),./...)"
 
 fresh-tests: ## the tests added or changed since BASE=origin/main, each 200 times with the race detector
-	@cd tools && ../scripts/with plain $(GO) run ./flakes -base $(or $(BASE),origin/main)
+	@cd tools && ../scripts/with plain $(GO) run ./flakes -base $(or $(BASE),origin/main) -times $(or $(TIMES),200)
 
 mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
 	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)
