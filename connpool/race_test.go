@@ -24,6 +24,7 @@ func TestNothingIsLostOrSharedUnderLoad(t *testing.T) {
 	p := newPoolOf(t, s, Config[*fake]{
 		Group: g, MaxOpen: most, MaxIdle: 6, MinIdle: 2, MaxIdleTime: 3 * ms, MaxAge: 40 * ms,
 		Check: s.check, CheckAfter: ms, CheckPut: s.check, DialTimeout: time.Second,
+		CheckTimeout: -1, // or a Get may wait although there are idle connections
 	})
 	var users sync.WaitGroup
 	for i := range uint64(24) {
