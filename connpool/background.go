@@ -18,7 +18,7 @@ type background struct {
 	help    *time.Timer
 }
 
-// begin has a job done in the background. It is called with p.mu held, and may release it
+// begin starts a job in the background. The job is called with p.mu held, and may release it
 // meanwhile. Close of the pool waits for jobs begun before it. p.mu must be held.
 func (p *Pool[T]) begin(job func()) {
 	if !p.closed {
@@ -66,7 +66,9 @@ func (p *Pool[T]) work() {
 			return
 		}
 		b.running--
-		b.most = min(b.most, b.running+p.group.workers) // beside those that hang
+		if b.most-b.running > p.group.workers {
+			b.most = b.running + p.group.workers // beside those that hang
+		}
 	}()
 	for len(b.jobs) > 0 {
 		job := b.jobs[0]

@@ -254,6 +254,23 @@ func TestAHangingCheckForMinIdleCostsNoOtherPool(t *testing.T) {
 	})
 }
 
+func TestMinIdleIsFilledThoughCloseHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{t: t}
+		cfg, release := hangs(s, Config[*fake]{MinIdle: 3, MaxIdleTime: -1, MaxAge: time.Minute, MaxAgeJitter: -1})
+		p, err := New(cfg)
+		require.NoError(t, err)
+		defer p.Close()
+		defer release()
+		synctest.Wait()
+		p.Reset()
+		synctest.Wait()
+		require.Equal(t, Stats{Open: 6, Idle: 3, Closing: 3}, states(p))
+		pass(time.Minute + 3*tick)
+		require.Equal(t, Stats{Open: 9, Idle: 3, Closing: 6}, states(p))
+	})
+}
+
 // Neither a panic nor runtime.Goexit ends the work in the background.
 func TestCloseMayPanicOrEndItsGoroutineInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

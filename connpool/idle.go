@@ -122,6 +122,7 @@ func (c *conn[T]) due(t *timer) {
 	if why := p.overdue(c); why != 0 {
 		t.Expire()
 		p.discard(c, why)
+		p.dialMore() // for MinIdle, even if Close hangs
 		return
 	}
 	p.kept++

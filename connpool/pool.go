@@ -237,6 +237,7 @@ func (p *Pool[T]) Reset() {
 	p.dialCancel()
 	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
 	p.discardIdle(ReasonReset)
+	p.dialMore() // for MinIdle, even if Close hangs
 }
 
 // discardIdle closes all idle connections in the background, the idlest first. p.mu must be
