@@ -71,17 +71,17 @@ func (x *beat) takenBy(s sight, progress bool) int64 {
 
 // sent returns what has become of the bytes written to a connection, and false if it has no socket
 // that tells.
-func sent(c net.Conn) (s tcpsocket.Sent, tells bool) {
+func sent(c net.Conn) (tcpsocket.Sent, bool) {
 	socket, ok := c.(syscall.Conn)
 	if !ok {
-		return s, false
+		return tcpsocket.Sent{}, false
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return s, false
-	}
-	if raw.Control(func(fd uintptr) { s, tells = tcpsocket.AskSent(fd) }) != nil {
 		return tcpsocket.Sent{}, false
 	}
-	return s, tells
+	var s tcpsocket.Sent
+	var tells bool
+	err = raw.Control(func(fd uintptr) { s, tells = tcpsocket.AskSent(fd) })
+	return s, err == nil && tells
 }
