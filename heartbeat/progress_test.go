@@ -13,6 +13,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
+// coarse is the tick of the wheels here: hours take few of them.
+const coarse = time.Second
+
 // kernel is what a socket would tell.
 type kernel struct {
 	mute         atomic.Bool // does not tell
@@ -23,11 +26,11 @@ type kernel struct {
 
 // newTold returns a Beater and the kernel of all its connections.
 func newTold(t *testing.T) (*Beater, *kernel) {
-	b, k := newBeater(t, Config{}), new(kernel)
+	b, k := newBeater(t, Config{Tick: coarse}), new(kernel)
 	k.acknowledged.Store(1)
 	b.wheel.Stop()
 	var err error
-	b.wheel, err = wheel.NewOf(wheel.Config{OnStall: b.stalled}, wheel.Funcs[*beat]{
+	b.wheel, err = wheel.NewOf(wheel.Config{Tick: coarse, OnStall: b.stalled}, wheel.Funcs[*beat]{
 		Due: func(_ *wheel.TimerOf[*beat], x *beat) {
 			s := x.look()
 			if s.tells = !k.mute.Load(); s.tells {
@@ -78,7 +81,7 @@ func TestAWriteLastsAsLongAsTheServerAcknowledges(t *testing.T) {
 				require.ErrorIs(t, err, ErrNoAnswer)
 				require.ErrorContains(t, err, "the server acknowledged nothing of a Write within 30s")
 				require.GreaterOrEqual(t, time.Since(last), 30*time.Second)
-				require.LessOrEqual(t, time.Since(last), 30*time.Second+c.Interval()+3*tick, "the next look is in an interval")
+				require.LessOrEqual(t, time.Since(last), 30*time.Second+c.Interval()+3*coarse, "the next look is in an interval")
 				require.ErrorIs(t, c.Err(), ErrNoAnswer)
 				require.Zero(t, b.Stats().Beats)
 				require.EqualValues(t, 1, b.Stats().Unanswered)
@@ -118,7 +121,7 @@ func TestWhatIsHeardDuringAWriteIsLife(t *testing.T) {
 		}
 		last := time.Now()
 		require.ErrorIs(t, <-written, ErrNoAnswer)
-		require.GreaterOrEqual(t, time.Since(last), 30*time.Second-tick)
+		require.GreaterOrEqual(t, time.Since(last), 30*time.Second-coarse)
 		require.ErrorIs(t, <-ended, ErrNoAnswer)
 	})
 }
@@ -143,10 +146,10 @@ func TestAWriteThatEndsInTimeLeavesNoDeadline(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				require.NoError(t, c.Err())
 				all := gaps(begin, s.heard("PING"))
-				require.LessOrEqual(t, all[0], 10*time.Second+2*tick)
+				require.LessOrEqual(t, all[0], 10*time.Second+2*coarse)
 				for i, gap := range all[1:] {
 					require.GreaterOrEqual(t, gap, 10*time.Second, "beat %d", i)
-					require.LessOrEqual(t, gap, 10*time.Second+2*tick, "beat %d", i)
+					require.LessOrEqual(t, gap, 10*time.Second+2*coarse, "beat %d", i)
 				}
 				c.Close()
 				<-ended
@@ -179,7 +182,7 @@ func TestABeatBehindBytesThatTheServerTakesIsLate(t *testing.T) {
 				c, s := start(t, b, Options{Interval: 10 * time.Second, Answer: answer, AckTimeout: 3 * time.Second}, nil)
 				k.written.Store(1000)
 				for len(s.heard("PING")) == 0 {
-					time.Sleep(tick)
+					time.Sleep(coarse)
 				}
 				for range 100 {
 					time.Sleep(2 * time.Second)
@@ -190,7 +193,7 @@ func TestABeatBehindBytesThatTheServerTakesIsLate(t *testing.T) {
 				last := time.Now()
 				<-c.Done()
 				require.ErrorContains(t, c.Err(), "no answer to a beat within 3s")
-				require.LessOrEqual(t, time.Since(last), 3*time.Second+2*tick, "it has the beat")
+				require.LessOrEqual(t, time.Since(last), 3*time.Second+2*coarse, "it has the beat")
 				require.Greater(t, len(s.heard("PING")), 15, "and others meanwhile")
 			})
 		})
