@@ -98,6 +98,7 @@ func (x *beat) decide(s sight) (send bool, err error) {
 		x.timer.Remove()
 		return false, nil
 	}
+	s.writing = s.writing && x.conn.writing.Load() > 0 // it may have ended since
 	x.notice(s)
 	late := s.now >= x.limit()
 	if late && (x.deadline.Load() != 0 || x.writing != nil) {

@@ -72,8 +72,9 @@ type Options struct {
 	// AckTimeout is how long an answer may take, from the begin of the beat's writing. Then the
 	// connection is closed, see ErrNoAnswer. If earlier bytes of yours are still on their way, a
 	// slow server takes them first: on Linux, with TCP, AckTimeout begins anew as long as it goes
-	// on acknowledging them. Elsewhere they take some of it. It must be at least a tick and at most Interval. Zero means Interval.
-	// Without answers it must be zero, and a beat may take Timeout to be written.
+	// on acknowledging them. Elsewhere they take some of it. It must be at least a tick and at
+	// most Interval. Zero means Interval. Without answers it must be zero, and a beat may take
+	// Timeout to be written.
 	AckTimeout time.Duration
 
 	// OnRoundTrip gets the time from a beat to its answer. [Conn.Ack] calls it. Nil means
