@@ -66,6 +66,10 @@ func (p *Pool[T]) work() {
 			return
 		}
 		b.running--
+		if b.help != nil {
+			b.help.Stop()
+			b.help = nil
+		}
 		if b.most-b.running > p.group.workers {
 			b.most = b.running + p.group.workers // beside those that hang
 		}

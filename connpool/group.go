@@ -46,9 +46,9 @@ type member interface {
 
 // NewGroup starts a wheel for pools; the zero config is useful. [wheel.Config].Workers is
 // how many connections each pool closes, and checks in the background, at the same time. While
-// more of them wait, there are as many workers again after each second: so connections whose
-// Close hangs hold up the others of their pool for a second at most. NewGroup returns
-// [ErrArgument] if the config asks for something impossible.
+// more of them wait, there are as many workers again after each second: if Close hangs, it
+// holds up the others of its pool for a while, and not for ever. NewGroup returns [ErrArgument]
+// if the config asks for something impossible.
 func NewGroup(cfg wheel.Config) (*Group, error) {
 	g := &Group{pools: map[member]struct{}{}, workers: cfg.Workers}
 	if g.workers == 0 {
