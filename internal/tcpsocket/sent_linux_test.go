@@ -49,7 +49,9 @@ func TestASocketTellsWhatItsPeerHasAcknowledged(t *testing.T) {
 			require.True(t, ok)
 			require.False(t, rest.Pending)
 
-			const size = 32 << 20 // more than there is room for while the peer does not read
+			require.NoError(t, client.(*net.TCPConn).SetWriteBuffer(32<<10))
+			require.NoError(t, server.(*net.TCPConn).SetReadBuffer(32<<10))
+			const size = 2 << 20 // more than there is room for while the peer does not read
 			written := make(chan error, 1)
 			go func() {
 				_, err := client.Write(make([]byte, size))
