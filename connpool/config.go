@@ -24,9 +24,11 @@ var (
 )
 
 const (
-	defaultIdleTime    = 30 * time.Second
-	defaultJitter      = 0.1
-	defaultDialTimeout = 30 * time.Second
+	defaultIdleTime     = 30 * time.Second
+	defaultJitter       = 0.1
+	defaultDialTimeout  = 30 * time.Second
+	defaultCheckTimeout = time.Second
+	defaultWorkers      = 64 // as many as a wheel's
 
 	// never stands for no deadline.
 	never = math.MaxInt64
@@ -45,7 +47,9 @@ type Config[T any] struct {
 	Dial func(ctx context.Context) (T, error)
 
 	// Close closes a connection. Until it has returned, the connection counts in
-	// MaxOpen. Nil means the connection's own method Close.
+	// MaxOpen. It is called for several connections at the same time: by Drop and by a Put that
+	// keeps nothing for the caller's own, and on goroutines of the pool for all others. Nil
+	// means the connection's own method Close.
 	Close func(c T, why Reason)
 
 	// MaxOpen is how many connections there may be, of any kind: idle, in use, being
@@ -79,14 +83,21 @@ type Config[T any] struct {
 	// be less than 1.
 	MaxAgeJitter float64
 
-	// DialTimeout bounds a dial, and the check of a connection kept for MinIdle. Zero means
-	// 30s, negative for ever.
+	// DialTimeout bounds a dial. Zero means 30s, negative for ever.
 	DialTimeout time.Duration
 
 	// Check is asked about an idle connection before Get returns it. After an error the
-	// connection is closed, and Get goes on with another. Check gets the context of Get.
-	// [Alive] is a check of the socket alone. Nil means no check.
+	// connection is closed, and Get goes on with another. Check should heed its context, see
+	// CheckTimeout. [Alive] is a check of the socket alone. Nil means no check.
 	Check func(ctx context.Context, c T) error
+
+	// CheckTimeout bounds the context of a Check or CheckPut. All checks of one Get have
+	// CheckTimeout together, and at most half of what the context of Get leaves: it is a
+	// context inside that one. When it ends, Get asks no other idle connection, and waits for a
+	// dial or for a connection put back. So peers that have vanished without a word make a Get
+	// slower, and fail none. Zero means 1s. Negative means the whole context of Get, and in
+	// the background and in Put for ever.
+	CheckTimeout time.Duration
 
 	// CheckAfter is how long a connection must have been idle to be checked, to one or two
 	// ticks. Zero means always.
@@ -94,7 +105,8 @@ type Config[T any] struct {
 
 	// CheckPut is asked about each connection put back. After an error the connection is
 	// closed. CheckPut may also undo the user's changes to the connection, such as a
-	// deadline. Its context ends when the pool is closed. Nil means no check.
+	// deadline. Its context ends after CheckTimeout, and when the pool is closed. Nil means no
+	// check.
 	CheckPut func(ctx context.Context, c T) error
 
 	// Group shares its wheel with the pool. Nil means a wheel of the pool's own. Its tick
@@ -115,6 +127,7 @@ func (cfg Config[T]) withDefaults() (Config[T], error) {
 	cfg.MaxIdleTime = orNever(cfg.MaxIdleTime, defaultIdleTime)
 	cfg.MaxAge = orNever(cfg.MaxAge, never)
 	cfg.DialTimeout = orNever(cfg.DialTimeout, defaultDialTimeout)
+	cfg.CheckTimeout = orNever(cfg.CheckTimeout, defaultCheckTimeout)
 	if cfg.MaxOpen == 0 {
 		cfg.MaxOpen = math.MaxInt
 	}
@@ -164,6 +177,8 @@ func (cfg Config[T]) check() error {
 		return fmt.Errorf("%w: CheckAfter %v, must not be negative", ErrArgument, cfg.CheckAfter)
 	case cfg.CheckAfter > 0 && cfg.Check == nil:
 		return fmt.Errorf("%w: CheckAfter %v, and Check is nil", ErrArgument, cfg.CheckAfter)
+	case cfg.CheckTimeout != 0 && cfg.Check == nil && cfg.CheckPut == nil:
+		return fmt.Errorf("%w: CheckTimeout %v, and both Check and CheckPut are nil", ErrArgument, cfg.CheckTimeout)
 	}
 	return nil
 }

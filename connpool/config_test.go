@@ -17,17 +17,18 @@ func TestImpossibleConfigsAreErrorsThatNameTheValue(t *testing.T) {
 	dial := func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 	type config = Config[net.Conn]
 	for want, cfg := range map[string]config{
-		"Dial is nil":                           {},
-		"MaxOpen -1, must not be negative":      {Dial: dial, MaxOpen: -1},
-		"MaxIdle -2, must not be negative":      {Dial: dial, MaxIdle: -2},
-		"MinIdle -3, must not be negative":      {Dial: dial, MinIdle: -3},
-		"MinIdle 3 is more than MaxOpen 2":      {Dial: dial, MinIdle: 3, MaxOpen: 2},
-		"MinIdle 3 is more than MaxIdle 1":      {Dial: dial, MinIdle: 3, MaxIdle: 1},
-		"MaxAge -1ns, must not be negative":     {Dial: dial, MaxAge: -1},
-		"MaxAgeJitter 1, must be less than 1":   {Dial: dial, MaxAgeJitter: 1},
-		"MaxAgeJitter NaN, must be less than 1": {Dial: dial, MaxAgeJitter: math.NaN()},
-		"CheckAfter -1s, must not be negative":  {Dial: dial, Check: Alive, CheckAfter: -time.Second},
-		"CheckAfter 1s, and Check is nil":       {Dial: dial, CheckAfter: time.Second},
+		"Dial is nil":                                          {},
+		"MaxOpen -1, must not be negative":                     {Dial: dial, MaxOpen: -1},
+		"MaxIdle -2, must not be negative":                     {Dial: dial, MaxIdle: -2},
+		"MinIdle -3, must not be negative":                     {Dial: dial, MinIdle: -3},
+		"MinIdle 3 is more than MaxOpen 2":                     {Dial: dial, MinIdle: 3, MaxOpen: 2},
+		"MinIdle 3 is more than MaxIdle 1":                     {Dial: dial, MinIdle: 3, MaxIdle: 1},
+		"MaxAge -1ns, must not be negative":                    {Dial: dial, MaxAge: -1},
+		"MaxAgeJitter 1, must be less than 1":                  {Dial: dial, MaxAgeJitter: 1},
+		"MaxAgeJitter NaN, must be less than 1":                {Dial: dial, MaxAgeJitter: math.NaN()},
+		"CheckAfter -1s, must not be negative":                 {Dial: dial, Check: Alive, CheckAfter: -time.Second},
+		"CheckAfter 1s, and Check is nil":                      {Dial: dial, CheckAfter: time.Second},
+		"CheckTimeout 1s, and both Check and CheckPut are nil": {Dial: dial, CheckTimeout: time.Second},
 	} {
 		_, err := New(cfg)
 		require.ErrorIs(t, err, ErrArgument, want)
@@ -48,6 +49,8 @@ func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 		{MaxIdleTime: 1, MaxAge: math.MaxInt64, MaxAgeJitter: 0.999999},
 		{MaxIdleTime: math.MaxInt64 - 1, MaxAge: math.MaxInt64 - 1, MaxAgeJitter: -1},
 		{MaxIdleTime: math.MaxInt64 - 1, MaxAge: 1, Check: Alive, CheckAfter: math.MaxInt64},
+		{MaxIdleTime: -1, Check: Alive, CheckTimeout: math.MaxInt64},
+		{MaxIdleTime: -1, Check: Alive, CheckPut: Alive, CheckTimeout: math.MaxInt64 - 1},
 		{MaxIdleTime: math.MaxInt64, MaxAge: math.MaxInt64, MaxAgeJitter: math.Inf(-1), DialTimeout: math.MaxInt64},
 		{MaxOpen: math.MaxInt, MaxIdle: math.MaxInt, MinIdle: 1, MaxAgeJitter: 1e-300, MaxAge: 1},
 	} {

@@ -62,7 +62,7 @@ func (p *Pool[T]) dial(ctx context.Context, gen uint64) {
 }
 
 func (p *Pool[T]) callDial(ctx context.Context) (value T, err error) {
-	ctx, cancel := p.bounded(ctx)
+	ctx, cancel := bounded(ctx, p.cfg.DialTimeout)
 	defer cancel()
 	err = p.protect(func() (err error) {
 		value, err = p.cfg.Dial(ctx)
@@ -78,14 +78,6 @@ func (p *Pool[T]) callDial(ctx context.Context) (value T, err error) {
 func isNil[T any](value T) bool {
 	v := reflect.ValueOf(value)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// bounded returns a context for the pool's own work, within DialTimeout.
-func (p *Pool[T]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if p.cfg.DialTimeout == never {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, p.cfg.DialTimeout)
 }
 
 // dialed gives the result of a dial to the longest waiter.

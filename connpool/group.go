@@ -11,13 +11,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Group is shared by several pools: a wheel for the deadlines of their idle connections,
-// and the workers to close them. A program with a pool for each of a thousand backends has
-// one goroutine for all of them. [NewGroup] makes one. All methods may be called by several
-// goroutines at the same time.
+// Group is shared by several pools: a wheel for the deadlines of their idle connections. A
+// program with a pool for each of a thousand backends has one goroutine for all of them. A
+// function that hangs in one pool holds up no other. [NewGroup] makes one. All methods may be
+// called by several goroutines at the same time.
 type Group struct {
 	wheel   *wheel.WheelOf[entry]
 	onPanic func(value any, stack []byte)
+	workers int // of each pool, at first
 
 	// lost is the time left out by the wheel because the process or the machine was
 	// stopped. The servers have counted it.
@@ -44,10 +45,15 @@ type member interface {
 }
 
 // NewGroup starts a wheel for pools; the zero config is useful. [wheel.Config].Workers is
-// how many connections are closed, and checked in the background, at the same time. It
-// returns [ErrArgument] if the config asks for something impossible.
+// how many connections each pool closes, and checks in the background, at the same time. While
+// more of them wait, there are as many workers again after each second: if Close hangs, it
+// holds up the others of its pool for a while, and not for ever. NewGroup returns [ErrArgument]
+// if the config asks for something impossible.
 func NewGroup(cfg wheel.Config) (*Group, error) {
-	g := &Group{pools: map[member]struct{}{}}
+	g := &Group{pools: map[member]struct{}{}, workers: cfg.Workers}
+	if g.workers == 0 {
+		g.workers = defaultWorkers
+	}
 	if cfg.OnPanic == nil {
 		cfg.OnPanic = logPanic
 	}

@@ -131,6 +131,7 @@ func TestWhatWasIdleWhileTheProcessWasStoppedIsNotHandedOut(t *testing.T) {
 		l := get(t, p)
 		require.Equal(t, checked+3, s.seen(&s.checks))
 		require.Same(t, oldest, l.Conn, "the last one may be idle for long, but is checked")
+		synctest.Wait()
 		require.EqualValues(t, idle-1, p.Stats().Closed[ReasonIdle])
 
 		old, _ := newTestPool(t, Config[*fake]{Group: g.Group, MaxAge: 30 * time.Minute, MaxIdleTime: -1})

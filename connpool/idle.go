@@ -119,19 +119,14 @@ func (c *conn[T]) due(t *timer) {
 		return
 	}
 	p.idle.remove(c)
-	p.started.Add(1)
-	defer p.started.Done()
-	if p.idle.n < p.cfg.MinIdle && !c.aging {
-		p.kept++
-		p.keep(c)
+	if why := p.overdue(c); why != 0 {
+		t.Expire()
+		p.discard(c, why)
+		p.dialMore() // for MinIdle, even if Close hangs
 		return
 	}
-	why := ReasonIdle
-	if c.aging {
-		why = ReasonMaxAge
-	}
-	t.Expire()
-	p.end(c, why)
+	p.kept++
+	p.begin(func() { p.keep(c) })
 }
 
 // keep checks a connection for MinIdle, and makes it idle again: as the idlest, since
@@ -142,12 +137,12 @@ func (p *Pool[T]) keep(c *conn[T]) {
 		p.dialMore()
 	}()
 	if p.cfg.Check != nil {
-		ctx, cancel := p.bounded(p.ctx)
+		ctx, cancel := bounded(p.ctx, p.cfg.CheckTimeout)
 		defer cancel()
 		check := func(ctx context.Context, value T) error {
 			return p.protect(func() error { return p.cfg.Check(ctx, value) })
 		}
-		if !p.sound(ctx, c, check) {
+		if !p.sound(ctx, c, check, p.end) {
 			return
 		}
 	}

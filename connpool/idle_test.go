@@ -305,6 +305,7 @@ func TestGetChecksWhatHasBeenIdleForCheckAfter(t *testing.T) {
 		l := get(t, p)
 		require.Equal(t, 2, l.Conn.id, "the first one that is sound")
 		require.Equal(t, 3, s.seen(&s.checks))
+		synctest.Wait() // Get waits for no close
 		require.Equal(t, ReasonCheck, s.conn(0).why())
 		require.Equal(t, ReasonCheck, s.conn(1).why())
 		require.EqualValues(t, 7, p.Stats().Gets)
@@ -438,7 +439,7 @@ func TestPutDropsWhatItsCheckRefuses(t *testing.T) {
 
 func TestAContextThatEndsInACheckEndsGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newTestPool(t, Config[*fake]{Check: func(ctx context.Context, _ *fake) error {
+		p, s := newTestPool(t, Config[*fake]{CheckTimeout: -1, Check: func(ctx context.Context, _ *fake) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
@@ -447,6 +448,7 @@ func TestAContextThatEndsInACheckEndsGet(t *testing.T) {
 		defer cancel()
 		_, err := p.Get(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
 		require.Equal(t, 2, s.openNow(), "only the one that was asked")
 	})
 }
@@ -454,7 +456,7 @@ func TestAContextThatEndsInACheckEndsGet(t *testing.T) {
 // A hanging check in the background ends with the pool.
 func TestCloseEndsABackgroundCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newTestPool(t, Config[*fake]{MinIdle: 1, MaxIdleTime: time.Second, DialTimeout: -1, Check: func(ctx context.Context, _ *fake) error {
+		p, s := newTestPool(t, Config[*fake]{MinIdle: 1, MaxIdleTime: time.Second, CheckTimeout: -1, Check: func(ctx context.Context, _ *fake) error {
 			<-ctx.Done()
 			return errors.New("hung")
 		}})

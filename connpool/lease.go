@@ -1,7 +1,5 @@
 package connpool
 
-import "context"
-
 // A Lease is a connection handed out for one use. The first [Lease.Put], [Lease.Drop] or
 // [Lease.Take] ends it. After that the lease, and every copy of it, can do no harm to the
 // connection's next user. So defer Drop, and Put when all is well: a connection left
@@ -33,7 +31,7 @@ func (l Lease[T]) Put() error {
 	p := l.conn.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.giveBack(l, p.cfg.CheckPut)
+	return p.giveBack(l)
 }
 
 // Drop closes the connection: it is broken, or nobody else could use it in its present
@@ -89,16 +87,17 @@ func (p *Pool[T]) lend(c *conn[T]) Lease[T] {
 	return Lease[T]{Conn: c.value, conn: c, turn: c.turn}
 }
 
-// giveBack is Put with a check, or none. p.mu must be held, and is released while the check
-// runs.
-func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) error {
+// giveBack is Put. p.mu must be held, and is released while a function of the user runs.
+func (p *Pool[T]) giveBack(l Lease[T]) error {
 	if !l.finish() {
 		return ErrReturned
 	}
 	c := l.conn
 	why := p.unfit(c)
-	if why == 0 && check != nil {
-		if !p.sound(p.ctx, c, check) {
+	if why == 0 && p.cfg.CheckPut != nil {
+		ctx, cancel := bounded(p.ctx, p.cfg.CheckTimeout)
+		defer cancel()
+		if !p.sound(ctx, c, p.cfg.CheckPut, p.end) {
 			return nil
 		}
 		why = p.unfit(c)
@@ -128,6 +127,6 @@ func (p *Pool[T]) restore(c *conn[T]) {
 	if p.idle.n > p.cfg.MaxIdle {
 		surplus := p.idle.oldest
 		p.idle.remove(surplus)
-		p.end(surplus, ReasonMaxIdle)
+		p.discard(surplus, ReasonMaxIdle)
 	}
 }

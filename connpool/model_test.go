@@ -162,6 +162,7 @@ func (m *model) get() {
 	ctx, cancel := context.WithTimeout(bg, time.Microsecond)
 	defer cancel()
 	l, err := m.p.Get(ctx)
+	synctest.Wait() // for the closes
 	tick := m.p.group.Stats().Tick
 	for len(m.idle) > 0 { // Get takes the newest fit one
 		c := m.idle[len(m.idle)-1]
@@ -209,6 +210,7 @@ func (m *model) end(n int, end func(Lease[*fake]) error, reusable bool) {
 	}
 	require.NoError(m.t, end(l.Lease))
 	require.ErrorIs(m.t, end(l.Lease), ErrReturned)
+	synctest.Wait() // for the close of another one
 	switch why := l.why(); {
 	case !reusable:
 		require.Equal(m.t, ReasonDropped, why)

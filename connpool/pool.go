@@ -24,7 +24,7 @@ type Pool[T any] struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// started counts the pool's own work: dials, and calls from the wheel. It goes up only
+	// started counts the pool's own work: dials, closes, and checks for MinIdle. It goes up only
 	// under mu, and only while the pool is not closed.
 	started sync.WaitGroup
 
@@ -40,12 +40,13 @@ type Pool[T any] struct {
 	dialCtx    context.Context
 	dialCancel context.CancelFunc
 
-	// idle is empty while there are waiters.
+	// idle is empty while there are waiters, except for those whose checks have taken too long.
 	idle    stack[T]
 	waiters list.List // of *waiter[T], the longest wait first
 
 	open    int // connections from the end of their dial until they are closed
 	dialing int // at most MaxOpen together with open
+	closing int // open connections being closed, or about to be
 	kept    int // open connections in a check to stay for MinIdle
 
 	pause    *timer // ends the pause in dials for MinIdle; nil means no pause
@@ -55,6 +56,8 @@ type Pool[T any] struct {
 
 	waitTime time.Duration
 	ended    Counts
+
+	background background
 }
 
 // New makes a pool. With a MinIdle it begins to dial at once. It returns [ErrArgument],
@@ -72,6 +75,7 @@ func New[T any](cfg Config[T]) (*Pool[T], error) {
 			return nil, err
 		}
 	}
+	p.background.most = p.group.workers
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
 	if !p.group.join(p) {
@@ -96,21 +100,25 @@ func (cfg Config[T]) tick() time.Duration {
 // Get returns a connection: the one put back last, or a new one. If there are MaxOpen, it
 // waits for its turn: first come, first served. It returns the error of the context,
 // wrapped, if the context ends first. It returns the error of Dial, wrapped, if a dial
-// fails while it waits, and [ErrClosed] after Close.
+// fails while it waits, and [ErrClosed] after Close. It waits for no Close of a connection,
+// unless MaxOpen leaves no other room. For its checks, see Config.CheckTimeout.
 func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var checks checks
+	defer checks.end()
 	for again := false; ; again = true {
+		enough := checks.over()
 		if err := ctx.Err(); err != nil {
 			return Lease[T]{}, fmt.Errorf("connpool: no connection: %w", err)
 		}
 		if p.closed {
 			return Lease[T]{}, ErrClosed
 		}
-		c := p.idle.pop()
-		if c == nil {
+		if enough || p.idle.n == 0 { // after enough checks: the next connection may be no better
 			return p.await(ctx, p.queue(again))
 		}
+		c := p.idle.pop()
 		why, check := p.judge(c)
 		lease := p.lend(c)
 		if p.idle.n < p.cfg.MinIdle {
@@ -118,8 +126,8 @@ func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 		}
 		switch {
 		case why != 0:
-			p.end(c, why)
-		case !check || p.sound(ctx, c, p.cfg.Check):
+			p.discard(c, why)
+		case !check || p.sound(checks.within(ctx, p.cfg.CheckTimeout), c, p.cfg.Check, p.discard):
 			p.gets++
 			return lease, nil
 		}
@@ -127,21 +135,36 @@ func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 }
 
 // judge decides about a connection from the idle stack: close it for a reason, check it, or
-// neither. The wheel closes most in time, and exactly. Connections idle during a stop of
-// the process or the machine are found here. p.mu must be held.
+// neither. Connections idle during a stop of the process or the machine are found here, and
+// those whose deadline has passed before anybody has closed them. p.mu must be held.
 func (p *Pool[T]) judge(c *conn[T]) (why Reason, check bool) {
 	if why = p.unfit(c); why != 0 {
 		return why, false
 	}
-	stopped := c.lost != p.group.lost.Load()
-	if !stopped && p.cfg.Check == nil {
+	stopped, due := c.lost != p.group.lost.Load(), c.timer.IsDue()
+	if !stopped && !due && p.cfg.Check == nil {
 		return 0, false
 	}
 	idle := p.group.now() - c.since
-	if stopped && idle > p.cfg.MaxIdleTime && p.idle.n >= p.cfg.MinIdle {
-		return ReasonIdle, false
+	if due || stopped && idle > p.cfg.MaxIdleTime {
+		if why = p.overdue(c); why != 0 {
+			return why, false
+		}
 	}
 	return 0, p.cfg.Check != nil && idle >= p.cfg.CheckAfter
+}
+
+// overdue returns the reason to close a connection just taken out of the idle stack after its
+// deadline, or 0 if it stays for MinIdle. p.mu must be held.
+func (p *Pool[T]) overdue(c *conn[T]) Reason {
+	switch {
+	case c.aging && c.timer.IsDue():
+		return ReasonMaxAge
+	case p.idle.n+p.kept < p.cfg.MinIdle:
+		return 0
+	default:
+		return ReasonIdle
+	}
 }
 
 // unfit returns the reason to close a connection, or 0 if it may still be used. p.mu must
@@ -159,27 +182,41 @@ func (p *Pool[T]) unfit(c *conn[T]) Reason {
 	}
 }
 
-// sound checks a connection without a user, and ends it if the check fails or panics. p.mu
-// must be held, and is released while the check runs.
-func (p *Pool[T]) sound(ctx context.Context, c *conn[T], check func(context.Context, T) error) (ok bool) {
+// sound checks a connection without a user. If the check fails or panics, sound calls end.
+// p.mu must be held, and is released while the check runs.
+func (p *Pool[T]) sound(
+	ctx context.Context, c *conn[T], check func(context.Context, T) error, end func(*conn[T], Reason),
+) (ok bool) {
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		if !ok {
-			p.end(c, ReasonCheck)
+			end(c, ReasonCheck)
 		}
 	}()
 	return check(ctx, c.value) == nil
 }
 
-// end closes a connection without a user, and gives its room to the next. p.mu must be
-// held, and is released while Close runs. If the caller is a Get, it still has the lock
-// after that and comes before all waiters.
+// discard closes a connection without a user in the background. p.mu must be held.
+func (p *Pool[T]) discard(c *conn[T], why Reason) {
+	p.closing++
+	p.begin(func() { p.close(c, why) })
+}
+
+// end closes a connection without a user: it is the caller's, who waits for it. p.mu must be
+// held, and is released while Close runs.
 func (p *Pool[T]) end(c *conn[T], why Reason) {
+	p.closing++
+	p.close(c, why)
+}
+
+// close calls Close, and then gives the connection's room to the next. It is for end and discard.
+func (p *Pool[T]) close(c *conn[T], why Reason) {
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		p.open--
+		p.closing--
 		p.ended[why]++
 		p.dialMore()
 	}()
@@ -191,30 +228,28 @@ func (p *Pool[T]) end(c *conn[T], why Reason) {
 }
 
 // Reset closes all idle connections, and each of the others when it comes back: say, after
-// a move of the server. It ends the contexts of running dials. A Get with such a dial gets
-// another one.
+// a move of the server. It does not wait for the closes: they run side by side in the
+// background. It ends the contexts of running dials. A Get with such a dial gets another one.
 func (p *Pool[T]) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gen++
 	p.dialCancel()
 	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
-	for _, c := range p.takeIdle() {
-		p.end(c, ReasonReset)
-	}
+	p.discardIdle(ReasonReset)
+	p.dialMore() // for MinIdle, even if Close hangs
 }
 
-// takeIdle takes all idle connections out, the idlest first. p.mu must be held.
-func (p *Pool[T]) takeIdle() []*conn[T] {
-	all := make([]*conn[T], 0, p.idle.n)
+// discardIdle closes all idle connections in the background, the idlest first. p.mu must be
+// held.
+func (p *Pool[T]) discardIdle(why Reason) {
 	for c := p.idle.oldest; c != nil; c = p.idle.oldest {
 		p.idle.remove(c)
-		all = append(all, c)
+		p.discard(c, why)
 	}
-	return all
 }
 
-// Close closes the idle connections. Every Get, waiting or new, returns [ErrClosed]. Close
+// Close closes the idle connections, side by side. Every Get, waiting or new, returns [ErrClosed]. Close
 // waits for the dials, checks and closes begun by the pool itself; their context ends.
 // Connections in use stay so, and are closed when they are put back. Closing again does
 // nothing but wait. It returns nil, always.
@@ -236,8 +271,7 @@ func (p *Pool[T]) shut() {
 	if p.closed {
 		return
 	}
-	p.started.Add(1)
-	defer p.started.Done()
+	p.discardIdle(ReasonClosed)
 	p.closed = true
 	p.cancel()
 	for at := p.waiters.Front(); at != nil; at = p.waiters.Front() {
@@ -245,9 +279,6 @@ func (p *Pool[T]) shut() {
 	}
 	if p.pause != nil {
 		p.pause.Remove()
-	}
-	for _, c := range p.takeIdle() {
-		p.end(c, ReasonClosed)
 	}
 }
 

@@ -260,6 +260,7 @@ func TestPutClosesTheIdlestBeyondMaxIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := newTestPool(t, Config[*fake]{MaxIdle: 2})
 		getMany(t, p, 5)
+		synctest.Wait() // Put waits for no close of another one
 		for i, want := range []Reason{ReasonMaxIdle, ReasonMaxIdle, ReasonMaxIdle, 0, 0} {
 			require.Equal(t, want, s.conn(i).why(), i)
 		}

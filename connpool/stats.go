@@ -11,7 +11,8 @@ type Stats struct {
 
 	Open    int // connections, also during a check or a close
 	Idle    int // open connections waiting for a Get
-	InUse   int // the other open connections
+	InUse   int // the other open connections, also during a check
+	Closing int // open connections being closed, or about to be: many mean that Close hangs
 	Dialing int // running dials
 	Waiting int // waiting calls of Get
 
@@ -38,7 +39,8 @@ func (p *Pool[T]) Stats() Stats {
 		MaxOpen:    maxOpen,
 		Open:       p.open,
 		Idle:       p.idle.n,
-		InUse:      p.open - p.idle.n,
+		InUse:      p.open - p.idle.n - p.closing,
+		Closing:    p.closing,
 		Dialing:    p.dialing,
 		Waiting:    p.waiters.Len(),
 		Gets:       p.gets,

@@ -72,7 +72,13 @@ func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error)
 	err := fmt.Errorf("connpool: no connection within %v, with %d open and %d being dialed: %w",
 		waited, p.open, p.dialing, ctx.Err())
 	if w.done {
-		_ = p.giveBack(w.lease, nil)
+		c := w.lease.conn
+		w.lease.finish()
+		if why := p.unfit(c); why != 0 {
+			p.discard(c, why)
+		} else {
+			p.restore(c)
+		}
 	}
 	return Lease[T]{}, err
 }

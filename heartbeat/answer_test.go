@@ -349,6 +349,6 @@ func TestALayerIsAskedWithoutALock(t *testing.T) {
 		around.Store(c)
 		<-c.Done()
 		require.ErrorIs(t, c.Err(), ErrNoAnswer)
-		require.EqualValues(t, 2, questions.Load(), "for unread bytes, and to close the connection")
+		require.EqualValues(t, 4, questions.Load(), "before the beat and after it, when the answer is late, and to close the connection")
 	})
 }

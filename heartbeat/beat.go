@@ -42,7 +42,7 @@ type beat struct {
 	// Instants of the wheel's time.
 	heard    atomic.Int64 // when the server was heard last
 	deadline atomic.Int64 // by when it must be heard; 0 while no beat is unanswered
-	taken    atomic.Int64 // by when a beat must be written although the server is heard; 0 while none is being written
+	taken    atomic.Int64 // by when the server must take more of the present beat, although it is heard, or of the user's Write; 0 for neither
 
 	behind atomic.Int64 // what the server has counted of a stall, until due sees it
 
@@ -57,6 +57,8 @@ type beat struct {
 	sent      time.Time     // when the first unanswered beat was, or zero
 	roundTrip time.Duration // of the last answer
 	excuses   int           // since the server was heard
+	acked     uint64        // bytes acknowledged by the server at the last look
+	written   uint64        // bytes up to the end of the last beat: the server has the beat when it has acknowledged them
 }
 
 // limit returns the latest instant for a call of due. The wheel calls it while it is locked.
@@ -64,7 +66,7 @@ func (x *beat) limit() time.Duration {
 	if by := x.deadline.Load(); by != 0 {
 		return time.Duration(by)
 	}
-	if by := x.taken.Load(); by != 0 { // the server was heard since
+	if by := x.taken.Load(); by != 0 { // the server was heard since, or the user writes
 		return time.Duration(by)
 	}
 	if x.opts.Answer == AnswerNone {
@@ -74,11 +76,10 @@ func (x *beat) limit() time.Duration {
 }
 
 // due runs on a worker when something is to be decided.
-func (x *beat) due() {
-	now := x.beater.wheel.Now()
-	unanswered := x.deadline.Load() != 0 && now >= x.limit()
-	// Layers may be the user's, and so mu is not held.
-	send, err := x.decide(now, unanswered && unread(innermost(x.conn.inner)) > 0)
+func (x *beat) due() { x.act(x.look()) }
+
+func (x *beat) act(s sight) {
+	send, err := x.decide(s)
 	if err != nil {
 		x.end(err, true)
 		return
@@ -89,31 +90,38 @@ func (x *beat) due() {
 }
 
 // decide reports whether a beat is to be sent now. If not, it files the timer again. It returns an
-// error if an answer is missing. unread says whether bytes of the server wait to be read.
-func (x *beat) decide(now time.Duration, unread bool) (send bool, err error) {
+// error if an answer is missing, or the server takes nothing of a Write.
+func (x *beat) decide(s sight) (send bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.why != nil {
 		x.timer.Remove()
 		return false, nil
 	}
-	late := now >= x.limit()
+	s.writing = s.writing && x.conn.writing.Load() > 0 // it may have ended since
+	x.notice(s)
+	late := s.now >= x.limit()
 	if late && (x.deadline.Load() != 0 || x.writing != nil) {
 		if x.deadline.Load() == 0 { // heard, but the present beat never ends
-			return false, &noAnswer{after: x.opts.Timeout}
+			return false, &noAnswer{x.opts.Timeout, notWritten}
 		}
-		if !unread || !x.excused() {
-			return false, &noAnswer{after: x.opts.AckTimeout, written: x.writing == nil}
+		if !s.unread || !x.excused() {
+			what := notAnswered
+			if x.writing != nil {
+				what = notWritten
+			}
+			return false, &noAnswer{x.opts.AckTimeout, what}
 		}
 		late = false
 	}
 	switch {
 	case x.writing != nil: // the server hears of us when it takes this one
 		x.timer.Touch()
-	case x.conn.writing.Load() > 0:
+	case s.writing && late:
+		return false, &noAnswer{x.opts.Timeout, notTaken}
+	case s.writing:
 		// The same, and a beat could only wait behind the write, as long as a slow peer
 		// takes. The beat would not be at fault.
-		x.heard.Store(int64(now))
 		x.timer.Touch()
 	default:
 		behind := time.Duration(x.behind.Swap(0))
@@ -192,7 +200,9 @@ func (x *beat) send() {
 
 // sentBeat is called when a beat was sent, or could not be.
 func (x *beat) sentBeat(err error) {
+	s, _ := sent(innermost(x.conn.inner))
 	x.mu.Lock()
+	x.acked, x.written = s.Acknowledged, s.Written
 	close(x.writing)
 	x.writing = nil
 	x.taken.Store(0)
@@ -245,7 +255,7 @@ func (x *beat) settle() {
 	select {
 	case <-writing:
 	case <-late.C:
-		x.conn.shut(&noAnswer{after: x.opts.AckTimeout})
+		x.conn.shut(&noAnswer{x.opts.AckTimeout, notWritten})
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 // unnecessary, and with AnswerRead a read is an answer. After the beats have failed, Read and
 // Write return the reason, such as ErrNoAnswer, and Close returns nil.
 //
-// No beat begins while a Write is running, however long: a beat could only wait behind it.
-// SetWriteDeadline bounds it. A client without any pause between its writes sends no beats.
+// No beat begins while a Write is running, however long: a beat could only wait behind it. On Linux,
+// the server lives meanwhile as long as it acknowledges bytes, however slowly. The connection is
+// closed, see [ErrNoAnswer], if for Timeout nothing new is acknowledged, and nothing comes that would
+// be an answer. On other systems, and without a socket of TCP, a running Write counts as life, and
+// only SetWriteDeadline bounds it. A client without any pause between its writes sends no beats.
 //
 // It has no ReadFrom and WriteTo, so it sees the bytes of an io.Copy as they move. Hence there is
 // no splice and no sendfile.

@@ -19,7 +19,8 @@ var (
 	// and the limit.
 	ErrArgument = errors.New("heartbeat: invalid argument")
 
-	// ErrNoAnswer says that the server did not answer a beat in time, or did not even take it.
+	// ErrNoAnswer says that the server did not answer a beat in time, or did not even take it, or
+	// took nothing more of a Write.
 	// Then the connection is closed, and Read, Write and Run return this error. It is a
 	// net.Error, and its Timeout is true. errors.Is finds os.ErrDeadlineExceeded and
 	// net.ErrClosed in it. It is worth a new connection: Retryable is true.
@@ -30,21 +31,24 @@ var errConnClosed = fmt.Errorf("heartbeat: the connection was closed by this pro
 
 // noAnswer is an ErrNoAnswer with its details.
 type noAnswer struct {
-	after   time.Duration // 0 in ErrNoAnswer itself
-	written bool          // the beat was
+	after time.Duration // 0 in ErrNoAnswer itself
+	what  string
 }
+
+// What is missing.
+const (
+	notAnswered = "no answer to a beat"
+	notWritten  = "a beat could not be written"
+	notTaken    = "the server acknowledged nothing of a Write"
+)
 
 var _ net.Error = (*noAnswer)(nil)
 
 func (e *noAnswer) Error() string {
-	switch {
-	case e.after == 0:
-		return "heartbeat: no answer to a beat"
-	case !e.written:
-		return fmt.Sprintf("heartbeat: a beat could not be written within %v", e.after)
-	default:
-		return fmt.Sprintf("heartbeat: no answer to a beat within %v", e.after)
+	if e.after == 0 {
+		return "heartbeat: " + notAnswered
 	}
+	return fmt.Sprintf("heartbeat: %s within %v", e.what, e.after)
 }
 
 // Timeout is there for net.Error and reports true.

@@ -62,16 +62,19 @@ type Options struct {
 	// the same connection. If a message of yours takes several writes, Beat must wait for the
 	// last one, by a lock of yours. If it returns an error, or panics, the connection is
 	// closed. It may block and holds up nobody else. The connection is closed if Beat takes
-	// longer than AckTimeout, or than Timeout if the server is heard meanwhile.
+	// longer than AckTimeout, or than Timeout if the server is heard meanwhile. On Linux both
+	// begin anew while the server goes on acknowledging bytes of a running Write.
 	Beat func(conn net.Conn) error
 
 	// Answer is what counts as an answer. The zero value is AnswerNone.
 	Answer Answer
 
-	// AckTimeout is how long an answer may take, from the begin of the beat's writing. Earlier
-	// bytes of yours, still in the network, take some of it. Then the connection is closed, see
-	// ErrNoAnswer. It must be at least a tick and at most Interval. Zero means Interval.
-	// Without answers it must be zero, and a beat may take Timeout to be written.
+	// AckTimeout is how long an answer may take, from the begin of the beat's writing. Then the
+	// connection is closed, see ErrNoAnswer. If earlier bytes of yours are still on their way, a
+	// slow server takes them first: on Linux, with TCP, AckTimeout begins anew as long as it goes
+	// on acknowledging them. Elsewhere they take some of it. It must be at least a tick and at
+	// most Interval. Zero means Interval. Without answers it must be zero, and a beat may take
+	// Timeout to be written.
 	AckTimeout time.Duration
 
 	// OnRoundTrip gets the time from a beat to its answer. [Conn.Ack] calls it. Nil means

@@ -4,17 +4,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 )
 
 // socketsTell reports whether sockets know when bytes last arrived. Those of TCP do.
 const socketsTell = true
 
-// socketTells reports whether a socket knows when bytes last arrived. A socket of MPTCP would
-// tell of one of its paths only.
-func socketTells(fd uintptr) bool {
-	protocol, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
-	return err == nil && protocol == unix.IPPROTO_TCP
-}
+// socketTells reports whether a socket knows when bytes last arrived.
+func socketTells(fd uintptr) bool { return tcpsocket.Tells(fd) }
 
 // ask asks a socket.
 func ask(fd uintptr) evidence {

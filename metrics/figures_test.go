@@ -51,14 +51,15 @@ heartwheel_heartbeat_unanswered_total 3
 
 func TestEachFigureOfAPoolHasItsName(t *testing.T) {
 	s := connpool.Stats{
-		Open: 3, Idle: 1, InUse: 2, MaxOpen: 33, Dialing: 4, Waiting: 5,
+		Open: 16, Idle: 1, InUse: 2, Closing: 13, MaxOpen: 33, Dialing: 4, Waiting: 5,
 		Gets: 6, Waits: 7, WaitTime: 8500 * time.Millisecond,
 		Dials: 9, DialErrors: 10, Taken: 21, Panics: 12,
 	}
 	for _, r := range connpool.Reasons() {
 		s.Closed[r] = 100 + uint64(r)
 	}
-	require.Equal(t, `heartwheel_connpool_connections{state="idle"} 1
+	require.Equal(t, `heartwheel_connpool_connections{state="closing"} 13
+heartwheel_connpool_connections{state="idle"} 1
 heartwheel_connpool_connections{state="in_use"} 2
 heartwheel_connpool_connections_closed_total{reason="check"} 104
 heartwheel_connpool_connections_closed_total{reason="closed"} 107

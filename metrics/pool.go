@@ -12,7 +12,7 @@ import (
 var (
 	poolAll sink.Descs
 
-	poolConns = ofPool("connections", "Open connections: idle, or in use, which is also during a check or a close.", "state")
+	poolConns = ofPool("connections", "Open connections: idle, in use (also during a check), or closing (also if Close hangs).", "state")
 	poolLimit = ofPool("connections_limit", "How many connections there may be (MaxOpen), running dials included; 0 for any number.")
 	poolDials = ofPool("dials_running", "Dials that are under way.")
 	poolGets  = ofPool("gets_total", "Calls of Get that returned a connection.")
@@ -44,6 +44,7 @@ func RegisterPool[T any](reg prometheus.Registerer, p *connpool.Pool[T]) (unregi
 func collectPool(to sink.Sink, s connpool.Stats) {
 	to.Gauge(poolConns, float64(s.Idle), "idle")
 	to.Gauge(poolConns, float64(s.InUse), "in_use")
+	to.Gauge(poolConns, float64(s.Closing), "closing")
 	to.Gauge(poolLimit, float64(s.MaxOpen))
 	to.Gauge(poolDials, float64(s.Dialing))
 	to.Counter(poolGets, s.Gets)
