@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
@@ -23,10 +24,27 @@ type Path struct {
 	Local netip.Addr
 }
 
-// plain returns a path with IPv4 as such, also if it is mapped into IPv6. The zone of an IPv6
-// address stays: the same address on another link is another peer.
-func (p Path) plain() Path {
-	return Path{netip.AddrPortFrom(p.Peer.Addr().Unmap(), p.Peer.Port()), p.Local.Unmap()}
+// key is a Path in 40 bytes, since a machine has few addresses. IPv4 is as such, also if it is mapped into IPv6.
+// The zone of an IPv6 address stays: the same address on another link is another peer.
+type key struct {
+	peer  netip.AddrPort
+	local unique.Handle[netip.Addr] // zero for a zero Addr
+}
+
+func (p Path) key() key {
+	k := key{peer: netip.AddrPortFrom(p.Peer.Addr().Unmap(), p.Peer.Port())}
+	if p.Local.IsValid() {
+		k.local = unique.Make(p.Local.Unmap())
+	}
+	return k
+}
+
+func (k key) path() Path {
+	p := Path{Peer: k.peer}
+	if k.local != (unique.Handle[netip.Addr]{}) {
+		p.Local = k.local.Value()
+	}
+	return p
 }
 
 // Session is what a Keeper guards in place of a connection: the datagrams of one path, from the
@@ -41,16 +59,16 @@ type Session[V any] struct {
 	Value V
 
 	sessions *Sessions[V]
-	path     Path
+	key      key
 	ended    atomic.Bool
 	guard    keepalive.Guard
 }
 
 // Peer returns the address of the peer, with IPv4 as such and not mapped into IPv6.
-func (s *Session[V]) Peer() netip.AddrPort { return s.path.Peer }
+func (s *Session[V]) Peer() netip.AddrPort { return s.key.peer }
 
 // Path returns the addresses of the session, with IPv4 as such.
-func (s *Session[V]) Path() Path { return s.path }
+func (s *Session[V]) Path() Path { return s.key.path() }
 
 // Write sends a datagram to the peer, from the address that the peer sends to. It returns [net.ErrClosed] after
 // the end of the session, even if the peer has another one by now.
@@ -58,7 +76,7 @@ func (s *Session[V]) Write(datagram []byte) (int, error) {
 	if s.ended.Load() {
 		return 0, net.ErrClosed
 	}
-	n, err := s.sessions.socket.WriteTo(datagram, s.path)
+	n, err := s.sessions.socket.WriteTo(datagram, s.key.path())
 	if err == nil && adapter.Writes(&s.guard) {
 		adapter.Heard(&s.guard)
 	}
@@ -107,7 +125,7 @@ func (p *place[V]) Do(_ context.Context, g *keepalive.Guard, f func()) error {
 func (p *place[V]) Control(*keepalive.Guard, func(fd uintptr)) error { return errors.ErrUnsupported }
 
 func (p *place[V]) Peer(g *keepalive.Guard) net.Addr {
-	return net.UDPAddrFromAddrPort(sessionOf[V](g).path.Peer)
+	return net.UDPAddrFromAddrPort(sessionOf[V](g).key.peer)
 }
 
 // End forgets the session, whatever the mode: a datagram is all that UDP has for a farewell.
@@ -115,7 +133,7 @@ func (p *place[V]) End(g *keepalive.Guard, farewell []byte, _ keepalive.CloseMod
 	session := sessionOf[V](g)
 	(*Sessions[V])(p).forget(session)
 	if len(farewell) > 0 {
-		_, _ = p.socket.WriteTo(farewell, session.path) // UDP may lose it anyway
+		_, _ = p.socket.WriteTo(farewell, session.key.path()) // UDP may lose it anyway
 	}
 	adapter.Closed(g, adapter.Reason(g))
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
@@ -40,7 +41,7 @@ type Sessions[V any] struct {
 	spare  *Session[V] // never seen by anybody, or nil; for the read loop only
 
 	mu     sync.Mutex
-	of     map[Path]*Session[V]
+	of     shrink.Map[key, *Session[V]]
 	closed bool
 }
 
@@ -49,18 +50,18 @@ func New[V any](socket Socket, k *keepalive.Keeper) *Sessions[V] {
 	if socket == nil || k == nil {
 		panic("udpkeepalive: New needs a Socket and a Keeper")
 	}
-	s := &Sessions[V]{keeper: k, socket: socket, of: make(map[Path]*Session[V])}
+	s := &Sessions[V]{keeper: k, socket: socket}
 	s.queue.losses = losses{begun: time.Now(), known: socket.Lost()}
 	return s
 }
 
 // Find returns the session of a path, or nil. It is no sign of life.
-func (s *Sessions[V]) Find(path Path) *Session[V] { return s.find(path.plain()) }
+func (s *Sessions[V]) Find(path Path) *Session[V] { return s.find(path.key()) }
 
-func (s *Sessions[V]) find(plain Path) *Session[V] {
+func (s *Sessions[V]) find(k key) *Session[V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[plain]
+	return s.of.Get(k)
 }
 
 // Heard returns the session of a path after a datagram of its peer, and begins one if there is none.
@@ -71,11 +72,11 @@ func (s *Sessions[V]) find(plain Path) *Session[V] {
 // [net.ErrClosed] after Close. After Keeper.Close there are no new sessions: a peer without a
 // session gets an unguarded one for each datagram.
 func (s *Sessions[V]) Heard(path Path) (*Session[V], error) {
-	path = path.plain()
-	session := s.find(path)
+	k := path.key()
+	session := s.find(k)
 	if session == nil {
 		var err error
-		if session, err = s.begin(path); err != nil {
+		if session, err = s.begin(k); err != nil {
 			return nil, err
 		}
 	}
@@ -86,7 +87,7 @@ func (s *Sessions[V]) Heard(path Path) (*Session[V], error) {
 }
 
 // begin makes a session. A flood of refused ones allocates nothing for each.
-func (s *Sessions[V]) begin(path Path) (*Session[V], error) {
+func (s *Sessions[V]) begin(k key) (*Session[V], error) {
 	if reason, refused := adapter.Refuse(s.keeper); refused {
 		return nil, reason
 	}
@@ -95,8 +96,8 @@ func (s *Sessions[V]) begin(path Path) (*Session[V], error) {
 		session = new(Session[V])
 	}
 	s.spare = nil
-	session.sessions, session.path = s, path
-	err := adapter.Guard(s.keeper, &session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(path.Peer), false)
+	session.sessions, session.key = s, k
+	err := adapter.Guard(s.keeper, &session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(k.peer), false)
 	if reason, refused := adapter.IsRefused(err); refused {
 		if reason == keepalive.ReasonFull { // before anybody could see it
 			session.guard = keepalive.Guard{}
@@ -120,7 +121,7 @@ func (s *Sessions[V]) keep(session *Session[V]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed && !session.ended.Load() {
-		s.of[session.path] = session
+		s.of.Set(session.key, session)
 	}
 	return !s.closed
 }
@@ -130,8 +131,8 @@ func (s *Sessions[V]) forget(session *Session[V]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session.ended.Store(true)
-	if s.of[session.path] == session {
-		delete(s.of, session.path)
+	if s.of.Get(session.key) == session {
+		s.of.Delete(session.key)
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Sessions[V]) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	var left []*Session[V]
-	for _, session := range s.of {
+	for _, session := range s.of.All() {
 		left = append(left, session)
 	}
 	s.mu.Unlock()

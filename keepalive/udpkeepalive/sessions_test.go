@@ -3,6 +3,7 @@ package udpkeepalive
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -423,7 +424,7 @@ func TestClosedKeeperGetsNoMoreSessions(t *testing.T) {
 		require.NoError(t, s.keeper.Close())
 		require.Same(t, before, heard(t, s, alice))
 		require.NotSame(t, heard(t, s, bob), heard(t, s, bob))
-		require.Len(t, s.of, 1)
+		require.Equal(t, 1, s.of.Len())
 		_, err := heard(t, s, bob).Write([]byte("hello"))
 		require.NoError(t, err)
 	})
@@ -459,4 +460,34 @@ func TestRefusedDatagramsAllocateNothing(t *testing.T) {
 		}
 	}))
 	require.Positive(t, k.Stats().RefusedFull)
+}
+
+func TestMemoryComesBackAfterACrowdOfSessions(t *testing.T) {
+	const crowd = 20_000
+	heap := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	k, err := keepalive.New(keepalive.Config{})
+	require.NoError(t, err)
+	defer k.Close()
+	s := New[int](newFake(), k)
+	defer s.Close()
+	before := heap()
+	for i := range uint32(crowd) {
+		heard(t, s, crowded(i))
+	}
+	full := heap() - before
+	t.Logf("%d bytes for each session", full/crowd)
+	for i := range uint32(crowd) {
+		require.NoError(t, s.Find(Path{Peer: crowded(i)}).Close())
+	}
+	require.Less(t, heap()-before, full/10)
+}
+
+// crowded returns the i-th address of a crowd.
+func crowded(i uint32) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 1000)
 }
