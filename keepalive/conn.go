@@ -14,6 +14,8 @@ import (
 // Conn returns a guarded connection that behaves like c. Its methods are those of c, as far as
 // a net.Conn has them, with ReadFrom and WriteTo, by which splice and sendfile still happen;
 // CloseRead, CloseWrite and SyscallConn if c has them; and NetConn, which returns c.
+// Give net.Buffers to ReadFrom: it is one writev. Their WriteTo is that for connections of package
+// net only, and calls Write for each buffer of any other.
 //
 // Deadlines are the program's, and never touched. After the Keeper has closed the connection,
 // Read and Write return the [Reason], such as [ErrIdleTimeout], and Close returns nil and
@@ -170,15 +172,31 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if c.ended.Load() != 0 {
-		parting := c.parting.Load()
-		if parting == nil {
-			return 0, c.fail("write", net.ErrClosed) // it would come after the farewell
-		}
+	parting, err := c.toWrite()
+	if err != nil {
+		return 0, err
+	}
+	if parting != nil {
 		defer parting.written()
 	}
 	n, err := c.inner.Write(p)
-	if n > 0 {
+	return n, c.wrote(n > 0, err)
+}
+
+// toWrite returns an error for a write that would come after the farewell. parting is not nil if it comes beside one.
+func (c *conn) toWrite() (beside *parting, err error) {
+	if c.ended.Load() == 0 {
+		return nil, nil
+	}
+	if beside = c.parting.Load(); beside == nil {
+		return nil, c.fail("write", net.ErrClosed)
+	}
+	return beside, nil
+}
+
+// wrote notes the end of a write, and returns the error for the program.
+func (c *conn) wrote(some bool, err error) error {
+	if some {
 		if c.noted != nil {
 			c.noted.wrote(c.keeper.now())
 		}
@@ -189,7 +207,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err != nil {
 		err = c.fail("write", err)
 	}
-	return n, err
+	return err
 }
 
 // fail notes what an error says of the connection, and returns the error for the program: the

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"time"
 
@@ -24,6 +25,7 @@ func init() {
 		Guard:       (*Keeper).begin,
 		Refuse:      (*Keeper).refuses,
 		Keeper:      func(g *Guard) *Keeper { return g.keeper },
+		Logger:      func(k *Keeper) *slog.Logger { return k.log },
 		Conn:        func(g *Guard) any { return g.conn },
 		Scratch:     func(g *Guard) *uint32 { return &g.scratch },
 		Heard:       (*Guard).heard,

@@ -3,10 +3,9 @@ package keepalive
 import (
 	"fmt"
 	"sync"
-)
 
-// smallestRemade is the most keys of a map not worth making anew: it has some 4 KB.
-const smallestRemade = 64
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
+)
 
 // shares counts the connections of each key, up to a limit: one address, or one user, can't
 // have all the room there is. A key is forgotten with its last connection. The zero shares is
@@ -19,12 +18,7 @@ const smallestRemade = 64
 // touch needs none of them.
 type shares struct {
 	mu sync.Mutex
-
-	// of has the keys with connections, and no others. A Go map never gives its memory back, so
-	// it is made anew after a crowd has left.
-	of map[string]*share
-
-	crowd int // most keys of of since it was made
+	of shrink.Map[string, *share] // the keys with connections, and no others
 }
 
 // share is the count of one key. All connections of the key keep the same pointer.
@@ -45,7 +39,7 @@ func (s *shares) take(key string, most int) (taken *share, ok bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken = s.of[key]
+	taken = s.of.Get(key)
 	if taken == nil {
 		taken = s.add(key)
 	}
@@ -66,12 +60,12 @@ func (s *shares) giveBack(taken *share) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[taken.key] != taken {
+	if s.of.Get(taken.key) != taken {
 		panic(fmt.Sprintf("keepalive: a share of key %q was given back that nobody has", taken.key))
 	}
 	taken.conns--
 	if taken.conns == 0 {
-		s.forget(taken.key)
+		s.of.Delete(taken.key)
 	}
 }
 
@@ -79,30 +73,12 @@ func (s *shares) giveBack(taken *share) {
 func (s *shares) keys() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.of)
+	return s.of.Len()
 }
 
 // add makes the share of a new key, without connections yet. s.mu must be held.
 func (s *shares) add(key string) *share {
-	if s.of == nil {
-		s.of = map[string]*share{}
-	}
 	added := &share{key: key}
-	s.of[key] = added
-	s.crowd = max(s.crowd, len(s.of))
+	s.of.Set(key, added)
 	return added
-}
-
-// forget takes a key out of the map. It makes the map anew when less than a quarter of its keys
-// are left: then at least three keys have left for each one to copy. s.mu must be held.
-func (s *shares) forget(key string) {
-	delete(s.of, key)
-	if s.crowd <= smallestRemade || len(s.of) >= s.crowd/4 {
-		return
-	}
-	remade := make(map[string]*share, len(s.of))
-	for key, left := range s.of {
-		remade[key] = left
-	}
-	s.of, s.crowd = remade, len(remade)
 }

@@ -14,8 +14,11 @@ import (
 // In both directions they are life, unless only Touch is: a long download must
 // not end because its client has nothing to say.
 
-// ReadFrom writes the bytes of r, until its end.
+// ReadFrom writes the bytes of r, until its end. With net.Buffers it is a Write of them all: no transfer.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if buffers, ok := r.(*net.Buffers); ok {
+		return c.writeBuffers(buffers)
+	}
 	into, ok := c.inner.(io.ReaderFrom)
 	if !ok || !c.guard.tells() || c.ended.Load() != 0 { // Write knows what is not to come after a farewell
 		return io.Copy(transferWriter{c}, r)
@@ -30,6 +33,19 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 		err = c.fail("write", err)
 	}
 	return n, err
+}
+
+// writeBuffers is Write for several buffers: a writev, if the connection inside is one of package net.
+func (c *conn) writeBuffers(buffers *net.Buffers) (int64, error) {
+	parting, err := c.toWrite()
+	if err != nil {
+		return 0, err
+	}
+	if parting != nil {
+		defer parting.written()
+	}
+	n, err := buffers.WriteTo(c.inner)
+	return n, c.wrote(n > 0, err)
 }
 
 // failedToWrite reports whether a transfer ended because of the write, not of the read.

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 )
 
 // TimingWheel is a wheel of timers with a key each. Its methods have the names and the
@@ -39,9 +41,9 @@ const shardCount = 64
 
 type shard[K comparable, V any] struct {
 	mu     sync.RWMutex
-	timers map[K]*TimerOf[pair[K, V]] // running, or just ending
+	timers shrink.Map[K, *TimerOf[pair[K, V]]] // running, or just ending
 
-	_ [cacheLine - 32]byte
+	_ [cacheLine - 48]byte
 }
 
 // NewTimingWheel starts a wheel with a tick of interval and numSlots slots. When a delay
@@ -66,9 +68,6 @@ func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, e
 		opt(&cfg)
 	}
 	tw := &TimingWheel[K, V]{execute: execute, seed: maphash.MakeSeed()}
-	for i := range tw.shards {
-		tw.shards[i].timers = make(map[K]*TimerOf[pair[K, V]])
-	}
 	engine, err := NewOf(cfg, Funcs[pair[K, V]]{Due: tw.due})
 	if err != nil {
 		return nil, err
@@ -88,14 +87,14 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := pair[K, V]{key, value}
-	if t := s.timers[key]; t != nil && t.restart(&p, delay) {
+	if t := s.timers.Get(key); t != nil && t.restart(&p, delay) {
 		return nil
 	}
 	t := new(TimerOf[pair[K, V]])
 	if err := tw.engine.Start(t, p, delay); err != nil {
 		return err
 	}
-	s.timers[key] = t
+	s.timers.Set(key, t)
 	return nil
 }
 
@@ -123,7 +122,7 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 func (s *shard[K, V]) touch(key K, delay uint64) (touched, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	t := s.timers[key]
+	t := s.timers.Get(key)
 	if t != nil && t.delay.Load() != delay {
 		return false, false
 	}
@@ -134,7 +133,7 @@ func (s *shard[K, V]) touch(key K, delay uint64) (touched, ok bool) {
 func (s *shard[K, V]) restart(key K, delay time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.timers[key]
+	t := s.timers.Get(key)
 	return t != nil && t.restart(nil, delay)
 }
 
@@ -147,8 +146,8 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	s := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.timers[key]
-	delete(s.timers, key)
+	t := s.timers.Get(key)
+	s.timers.Delete(key)
 	if t != nil {
 		if _, ok := t.Remove(); ok {
 			return nil
@@ -190,7 +189,7 @@ func (tw *TimingWheel[K, V]) Stop() {
 	for i := range tw.shards {
 		s := &tw.shards[i]
 		s.mu.Lock()
-		clear(s.timers)
+		s.timers = shrink.Map[K, *TimerOf[pair[K, V]]]{}
 		s.mu.Unlock()
 	}
 }
@@ -210,8 +209,8 @@ func (tw *TimingWheel[K, V]) forget(key K, t *TimerOf[pair[K, V]]) {
 	s := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.timers[key] == t {
-		delete(s.timers, key)
+	if s.timers.Get(key) == t {
+		s.timers.Delete(key)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,7 +68,7 @@ func kept[K comparable, V any](tw *TimingWheel[K, V]) (n int) {
 	for i := range tw.shards {
 		s := &tw.shards[i]
 		s.mu.RLock()
-		n += len(s.timers)
+		n += s.timers.Len()
 		s.mu.RUnlock()
 	}
 	return n
@@ -340,7 +341,7 @@ func TestKeySavedAtTheLastMomentIsNotExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tw, r := newKeyed[string, int](t, 10)
 		require.NoError(t, tw.SetTimer("any", 1, 10*tick))
-		tw.due(tw.shard("any").timers["any"], pair[string, int]{})
+		tw.due(tw.shard("any").timers.Get("any"), pair[string, int]{})
 		require.Empty(t, r.fires())
 		requireFired(t, r, fire[string, int]{"any", 1, 10 * tick})
 	})
@@ -374,7 +375,7 @@ func TestForgetKeepsTheNewTimerOfAKey(t *testing.T) {
 	require.NoError(t, err)
 	defer tw.Stop()
 	require.NoError(t, tw.SetTimer("k", 1, time.Hour))
-	old := tw.shard("k").timers["k"]
+	old := tw.shard("k").timers.Get("k")
 	old.Remove()
 	require.NoError(t, tw.SetTimer("k", 2, time.Hour))
 	tw.forget("k", old)
@@ -460,4 +461,26 @@ func TestKeyedConcurrently(t *testing.T) {
 	for i := range tw.shards {
 		require.Empty(t, tw.shards[i].timers)
 	}
+}
+
+func TestMemoryComesBackAfterACrowdOfKeys(t *testing.T) {
+	const crowd = 50_000
+	heap := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	tw, err := NewTimingWheel(tick, 10, func(int, int) {})
+	require.NoError(t, err)
+	defer tw.Stop()
+	before := heap()
+	for key := range crowd {
+		require.NoError(t, tw.SetTimer(key, 0, time.Hour))
+	}
+	full := heap() - before
+	for key := range crowd {
+		require.NoError(t, tw.RemoveTimer(key))
+	}
+	require.Less(t, heap()-before, full/10)
 }

@@ -136,7 +136,8 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 }
 
 // OnSessionEstablished comes after the CONNACK. From here on the broker sets no deadlines of
-// its own for a guarded client.
+// its own for a guarded client. Not before: the CONNACK takes the granted keep alive from the same field, and
+// with 0 a client of MQTT 5 would stop its pings.
 func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	if keepalive.Of(cl.Net.Conn) == nil {
 		return

@@ -65,7 +65,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 		return err
 	}
 	conn := udpkeepalive.Wrap[lines](socket, k)
-	conn.Accept = newCookies(socket).accept
+	conn.Accept = newCookies(conn).accept
 	logger.Info("listening", "addr", conn.LocalAddr())
 
 	var draining sync.WaitGroup
@@ -114,20 +114,20 @@ func echo(conn *udpkeepalive.Conn[lines]) error {
 
 // cookies are known without a note of each: a cookie is a signature of the address.
 type cookies struct {
-	socket *net.UDPConn
+	conn   *udpkeepalive.Conn[lines]
 	secret []byte
 }
 
-func newCookies(socket *net.UDPConn) *cookies { return &cookies{socket, []byte(rand.Text())} }
+func newCookies(conn *udpkeepalive.Conn[lines]) *cookies { return &cookies{conn, []byte(rand.Text())} }
 
 // accept answers a stranger's datagram with a cookie. The answer must not be much longer than the
 // datagram, or others use the server to flood a third party.
-func (c *cookies) accept(datagram []byte, peer netip.AddrPort) bool {
-	want := c.of(peer)
+func (c *cookies) accept(datagram []byte, path udpkeepalive.Path) bool {
+	want := c.of(path.Peer)
 	if hmac.Equal(bytes.TrimSpace(datagram), want) {
 		return true
 	}
-	_, _ = c.socket.WriteToUDPAddrPort(append(want, '\n'), peer)
+	_, _ = c.conn.WriteTo(append(want, '\n'), path)
 	return false
 }
 

@@ -41,6 +41,7 @@ package adapter
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"time"
 
@@ -131,6 +132,9 @@ func Refuse(k *keepalive.Keeper) (reason keepalive.Reason, refused bool) {
 
 // Keeper returns the Keeper of a connection, also after its end.
 func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
+
+// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil.
+func Logger(k *keepalive.Keeper) *slog.Logger { return funcs.Logger(k) }
 
 // Conn returns the connection as the program knows it.
 func Conn(g *keepalive.Guard) any { return funcs.Conn(g) }

@@ -3,6 +3,8 @@
 package gnetkeepalive
 
 import (
+	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/frameworks"
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
@@ -47,15 +50,26 @@ func startUDP(t testing.TB, k *keepalive.Keeper, a *app) *engine {
 // runUDP runs an engine on a port for itself: gnet's sockets share theirs, and so two engines could
 // have the same one.
 func runUDP(t testing.TB, a *app, h gnet.EventHandler, opts ...gnet.Option) *engine {
-	claim, addr, err := port.ClaimUDP("127.0.0.1:0")
+	return runUDPOn(t, "127.0.0.1:0", []string{"127.0.0.1"}, a, h, opts...)
+}
+
+// runUDPOn runs an engine on several hosts, with a port for itself at the claimed address.
+func runUDPOn(t testing.TB, claimed string, hosts []string, a *app, h gnet.EventHandler, opts ...gnet.Option) *engine {
+	claim, _, err := port.ClaimUDP(claimed)
 	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(claim.LocalAddr().String())
+	require.NoError(t, err)
+	addrs := make([]string, len(hosts))
+	for i, host := range hosts {
+		addrs[i] = "udp://" + net.JoinHostPort(host, port)
+	}
 	a.booted = make(chan booted, 1)
 	a.onBoot = func() gnet.Action {
 		_ = claim.Close()
 		return gnet.None
 	}
 	e := &engine{done: make(chan error, 1)}
-	go func() { e.done <- gnet.Run(h, "udp://"+addr, append(opts, quiet)...) }()
+	go func() { e.done <- gnet.Rotate(h, addrs, append(opts, quiet)...) }()
 	e.booted = <-a.booted
 	e.addr = claim.LocalAddr() // of several sockets
 	t.Cleanup(func() { e.stop(t) })
@@ -250,4 +264,38 @@ func TestUDPOfAClientPassesThrough(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, <-heard)
 	require.Zero(t, k.Stats().Opened)
+}
+
+// A server with several addresses listens on each: then an answer comes from the asked one.
+func TestUDPOnSeveralAddresses(t *testing.T) {
+	t.Parallel()
+	for name, tests := range map[string]struct {
+		hosts, asked []string
+		warned       int
+	}{
+		"each":     {hosts: []string{"127.0.0.1", "127.0.0.2"}, asked: []string{"127.0.0.1", "127.0.0.2"}},
+		"wildcard": {hosts: []string{""}, asked: []string{"127.0.0.1", "127.0.0.1"}, warned: 1},
+		"IPv4":     {hosts: []string{"0.0.0.0"}, asked: []string{"127.0.0.1", "127.0.0.1"}, warned: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var logged logtest.Log
+			k := newKeeper(t, keepalive.Config{Logger: logged.Logger(slog.LevelWarn)})
+			a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+				sessionOf(c).Value++
+				_, _ = fmt.Fprint(c, sessionOf(c).Value)
+				return gnet.None
+			}}
+			e := runUDPOn(t, ":0", tests.hosts, a, WrapUDP[int](a, k))
+			_, port, err := net.SplitHostPort(e.addr.String())
+			require.NoError(t, err)
+			for _, host := range tests.asked {
+				c, err := net.Dial("udp", net.JoinHostPort(host, port))
+				require.NoError(t, err)
+				defer c.Close()
+				require.Equal(t, "1", answerUDP(t, c, "hello"))
+			}
+			require.Equal(t, tests.warned, len(logged.Lines("an answer may leave")), logged.String())
+		})
+	}
 }

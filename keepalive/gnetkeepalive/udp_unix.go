@@ -4,8 +4,8 @@ package gnetkeepalive
 
 import (
 	"context"
+	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/udpsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
 )
 
@@ -23,10 +24,15 @@ type AcceptingHandler interface {
 	OnStranger(c gnet.Conn) (accept bool)
 }
 
-// WrapUDP is Wrap for UDP: k guards the sessions of the engine's UDP sockets, one for each address of
+// WrapUDP is Wrap for UDP: k guards the sessions of the engine's UDP sockets, one for each socket and address of
 // a peer, see package udpkeepalive. The SafeContext of a datagram's gnet.Conn is its session, a
 // *udpkeepalive.Session[V]. A gnet.Conn of UDP is good for its OnTraffic only, and the session until
 // its end. OnTraffic ends the session with gnet.Close. Datagrams of refused sessions are dropped.
+//
+// gnet does not know which address of this machine a datagram was sent to. So on a wildcard address, such as
+// udp://:9000, the system chooses the address of an answer, most often that of the interface with the route to the
+// peer, and WrapUDP says so once in the log of k. A server with several addresses listens on each of them, see
+// gnet.Rotate.
 //
 // Everything but a server's UDP passes through. A handler for TCP, too, is wrapped by both functions.
 // The returned handler is for one engine at a time. OnShutdown ends all sessions. k is the caller's to
@@ -39,9 +45,13 @@ func WrapUDP[V any](inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHand
 	return &datagrams[V]{EventHandler: inner, keeper: k, of: make(map[int]*udpSocket[V])}
 }
 
+var errUntold = errors.New("gnet does not tell which address a datagram was sent to")
+
 type datagrams[V any] struct {
 	gnet.EventHandler
 	keeper *keepalive.Keeper
+
+	wildcard sync.Once // said that gnet does not know the asked address
 
 	mu   sync.Mutex
 	of   map[int]*udpSocket[V] // by their descriptors; each belongs to one event loop
@@ -79,17 +89,17 @@ func (d *datagrams[V]) OnTraffic(c gnet.Conn) gnet.Action {
 	if s == nil || !ok {
 		return gnet.None
 	}
-	action := d.hear(c, s.sessions, peer.AddrPort())
+	action := d.hear(c, s.sessions, udpkeepalive.Path{Peer: peer.AddrPort()})
 	s.sessions.Decide(1)
 	return action
 }
 
 // hear passes a datagram to its session.
-func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V], peer netip.AddrPort) gnet.Action {
-	if inner, ok := d.EventHandler.(AcceptingHandler); ok && sessions.Find(peer) == nil && !inner.OnStranger(c) {
+func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V], path udpkeepalive.Path) gnet.Action {
+	if inner, ok := d.EventHandler.(AcceptingHandler); ok && sessions.Find(path) == nil && !inner.OnStranger(c) {
 		return gnet.None
 	}
-	session, err := sessions.Heard(peer)
+	session, err := sessions.Heard(path)
 	if err != nil {
 		return gnet.None
 	}
@@ -110,6 +120,9 @@ func (d *datagrams[V]) socket(c gnet.Conn) *udpSocket[V] {
 		s = &udpSocket[V]{conn: c}
 		s.sessions = udpkeepalive.New[V](s, d.keeper)
 		d.of[c.Fd()] = s
+		if udpsocket.IsWildcard(c.LocalAddr()) {
+			d.wildcard.Do(func() { udpsocket.WarnWildcard(adapter.Logger(d.keeper), c.LocalAddr(), errUntold) })
+		}
 	}
 	return s
 }
@@ -154,13 +167,13 @@ func (s *udpSocket[V]) Wake() {
 func (s *udpSocket[V]) Unread() int  { return udpsocket.Unread(uintptr(s.conn.Fd())) }
 func (s *udpSocket[V]) Lost() uint32 { return udpsocket.Lost(uintptr(s.conn.Fd())) }
 
-func (s *udpSocket[V]) WriteTo(datagram []byte, peer netip.AddrPort) (int, error) {
+func (s *udpSocket[V]) WriteTo(datagram []byte, path udpkeepalive.Path) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
 		return 0, net.ErrClosed
 	}
-	return s.conn.SendTo(datagram, net.UDPAddrFromAddrPort(peer))
+	return s.conn.SendTo(datagram, net.UDPAddrFromAddrPort(path.Peer))
 }
 
 func (s *udpSocket[V]) close() {

@@ -3,7 +3,6 @@ package udpkeepalive
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/udpsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // patience is how long a read waits for a datagram while sessions are due.
@@ -24,9 +24,9 @@ const patience = 10 * time.Millisecond
 type Conn[V any] struct {
 	// Accept is asked about the datagram of a peer without a session. If it returns false, there is no
 	// session, and Read reads the next datagram. A server can answer with a cookie, and accept a
-	// peer that returns it: a spoofed address then costs no memory. The datagram is
+	// peer that returns it: a spoofed address then costs no memory. [Conn.WriteTo] sends it. The datagram is
 	// valid during the call only. Nil accepts all. Set it before the first Read.
-	Accept func(datagram []byte, peer netip.AddrPort) bool
+	Accept func(datagram []byte, path Path) bool
 
 	sessions *Sessions[V]
 	socket   *loop
@@ -36,11 +36,18 @@ type Conn[V any] struct {
 
 // Wrap returns a Conn. From now on the reads of the socket, and its read deadline, belong to the Conn.
 // The program may still write to the socket. k is the caller's to close, after the Conn.
+//
+// On Linux, a socket on a wildcard address answers from the address that a peer has asked, also for IPv4 on
+// a socket of IPv6. Other systems choose the address, most often that of the interface with the route to the peer,
+// and Wrap says so in the log of k. There, a server with several addresses has a socket for each.
 func Wrap[V any](socket *net.UDPConn, k *keepalive.Keeper) *Conn[V] {
 	if socket == nil || k == nil {
 		panic("udpkeepalive: Wrap needs a socket and a Keeper")
 	}
 	l := newLoop(socket)
+	if err := l.tellAsked(); err != nil {
+		udpsocket.WarnWildcard(adapter.Logger(k), socket.LocalAddr(), err)
+	}
 	return &Conn[V]{sessions: New[V](l, k), socket: l}
 }
 
@@ -56,8 +63,8 @@ func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 	defer c.turn.Unlock()
 	for {
 		c.decide()
-		var peer netip.AddrPort
-		n, peer, err = c.socket.read(buf)
+		var path Path
+		n, path, err = c.socket.read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			continue
@@ -68,18 +75,24 @@ func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 			return 0, nil, err
 		}
 		c.read++
-		if c.Accept != nil && c.sessions.Find(peer) == nil && !c.Accept(buf[:n], peer) {
+		if c.Accept != nil && c.sessions.Find(path) == nil && !c.Accept(buf[:n], path) {
 			continue
 		}
-		session, err = c.sessions.Heard(peer)
+		session, err = c.sessions.Heard(path)
 		if err == nil {
 			return n, session, nil
 		}
 	}
 }
 
-// Find returns the session of a peer, or nil. It is no sign of life. Any goroutine may call it.
-func (c *Conn[V]) Find(peer netip.AddrPort) *Session[V] { return c.sessions.Find(peer) }
+// Find returns the session of a path, or nil. It is no sign of life. Any goroutine may call it.
+func (c *Conn[V]) Find(path Path) *Session[V] { return c.sessions.Find(path) }
+
+// WriteTo sends a datagram to the peer of a path, with a session or without, from the address that the peer
+// sends to. Any goroutine may call it. It is no sign of life.
+func (c *Conn[V]) WriteTo(datagram []byte, path Path) (int, error) {
+	return c.socket.WriteTo(datagram, path)
+}
 
 // decide decides, and sets the deadline of the next read, until nobody has called Wake meanwhile.
 func (c *Conn[V]) decide() {
@@ -105,9 +118,13 @@ func (c *Conn[V]) LocalAddr() net.Addr { return c.socket.LocalAddr() }
 // loop is the Socket of a Conn. A past deadline wakes its Read.
 type loop struct {
 	*net.UDPConn
-	raw     syscall.RawConn
-	woken   atomic.Bool
-	limited bool // for the read loop only: the socket may have a deadline
+	raw   syscall.RawConn
+	woken atomic.Bool
+	asked bool // the socket tells the address that a peer has asked
+
+	// For the read loop only.
+	control [256]byte // also for messages that the program has asked for
+	limited bool      // the socket may have a deadline
 }
 
 func newLoop(socket *net.UDPConn) *loop {
@@ -116,6 +133,20 @@ func newLoop(socket *net.UDPConn) *loop {
 		panic(err)
 	}
 	return &loop{UDPConn: socket, raw: raw}
+}
+
+// tellAsked returns an error if the socket has several addresses, and does not tell which of them a peer has
+// asked.
+func (l *loop) tellAsked() (err error) {
+	addr := l.LocalAddr()
+	if !udpsocket.IsWildcard(addr) {
+		return nil
+	}
+	ipv6 := addr.(*net.UDPAddr).IP.To4() == nil
+	lost := l.raw.Control(func(fd uintptr) { err = udpsocket.TellAsked(fd, ipv6) })
+	err = errors.Join(err, lost)
+	l.asked = err == nil
+	return err
 }
 
 // past is a deadline that ends a read at once.
@@ -140,12 +171,18 @@ func (l *loop) limit(waits bool) {
 }
 
 // read reads a datagram.
-func (l *loop) read(buf []byte) (n int, peer netip.AddrPort, err error) {
-	n, peer, err = l.ReadFromUDPAddrPort(buf)
+func (l *loop) read(buf []byte) (n int, path Path, err error) {
+	if l.asked {
+		var told int
+		n, told, _, path.Peer, err = l.ReadMsgUDPAddrPort(buf, l.control[:])
+		path.Local = udpsocket.Asked(l.control[:told])
+	} else {
+		n, path.Peer, err = l.ReadFromUDPAddrPort(buf)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		l.limited = true // also by Wake
 	}
-	return n, peer, err
+	return n, path, err
 }
 
 func (l *loop) Unread() int {
@@ -159,6 +196,11 @@ func (l *loop) Lost() (n uint32) {
 	return n
 }
 
-func (l *loop) WriteTo(datagram []byte, peer netip.AddrPort) (int, error) {
-	return l.WriteToUDPAddrPort(datagram, peer)
+func (l *loop) WriteTo(datagram []byte, path Path) (int, error) {
+	if !path.Local.IsValid() {
+		return l.WriteToUDPAddrPort(datagram, path.Peer)
+	}
+	var from udpsocket.From
+	n, _, err := l.WriteMsgUDPAddrPort(datagram, from.Addr(path.Local), path.Peer)
+	return n, err
 }

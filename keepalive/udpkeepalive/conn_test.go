@@ -76,6 +76,15 @@ func dial(t *testing.T, conn *Conn[int], host string) net.Conn {
 	return c
 }
 
+// pathOf returns the path of a client as a server on a wildcard address knows it.
+func pathOf(c net.Conn) (path Path) {
+	path.Peer = c.LocalAddr().(*net.UDPAddr).AddrPort()
+	if runtime.GOOS == "linux" {
+		path.Local = c.RemoteAddr().(*net.UDPAddr).AddrPort().Addr()
+	}
+	return path
+}
+
 // ask returns the answer to a datagram.
 func ask(t *testing.T, c net.Conn, question string) string {
 	t.Helper()
@@ -100,7 +109,7 @@ func TestASocketForBothFamiliesKnowsBoth(t *testing.T) {
 		c := dial(t, conn, host)
 		require.Equal(t, "1", ask(t, c, "hello"))
 		require.Equal(t, "2", ask(t, c, "hello"))
-		session := conn.Find(c.LocalAddr().(*net.UDPAddr).AddrPort())
+		session := conn.Find(pathOf(c))
 		require.NotNil(t, session)
 		require.Equal(t, c.LocalAddr().String(), session.Peer().String())
 		_, err := session.Write([]byte("by itself"))
@@ -114,11 +123,11 @@ func TestStrangersWithoutTheCookieGetNoSession(t *testing.T) {
 	t.Parallel()
 	conn := wrap(t, keepalive.Config{})
 	cookie := func(peer netip.AddrPort) string { return "cookie of " + peer.String() }
-	conn.Accept = func(datagram []byte, peer netip.AddrPort) bool {
-		if string(datagram) == cookie(peer) {
+	conn.Accept = func(datagram []byte, path Path) bool {
+		if string(datagram) == cookie(path.Peer) {
 			return true
 		}
-		_, _ = conn.socket.WriteTo([]byte(cookie(peer)), peer)
+		_, _ = conn.WriteTo([]byte(cookie(path.Peer)), path)
 		return false
 	}
 	run(t, conn, 1)
@@ -140,9 +149,8 @@ func TestSeveralReaders(t *testing.T) {
 	run(t, conn, 4)
 	living, silent := dial(t, conn, "::1"), dial(t, conn, "::1")
 	require.Equal(t, "1", ask(t, silent, "hello"))
-	peer := silent.LocalAddr().(*net.UDPAddr).AddrPort()
 	last, begun := time.Now(), time.Now()
-	for n := 1; conn.Find(peer) != nil || time.Since(begun) < 3*timeout; n++ {
+	for n := 1; conn.Find(pathOf(silent)) != nil || time.Since(begun) < 3*timeout; n++ {
 		require.Less(t, time.Since(begun), eternal)
 		now := time.Now()
 		if got := ask(t, living, "hello"); got != fmt.Sprint(n) { // another session

@@ -1,4 +1,5 @@
-// Package udpkeepalive gives UDP sessions a timeout: a session is the datagrams of one address.
+// Package udpkeepalive gives UDP sessions a timeout: a session is the datagrams of one [Path], which is the address
+// of a peer, and on a wildcard address of Linux the address that the peer has asked.
 //
 //	k, err := keepalive.New(keepalive.Config{
 //		Timeout: 30 * time.Second,

@@ -7,15 +7,50 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// Session is what a Keeper guards in place of a connection: the datagrams of one peer, from the
-// first one to the end. The functions of the keepalive.Config get a *Session[V] as their conn, and
-// [keepalive.Of] and [keepalive.Touch] take one. After its end, a datagram of the same peer begins
-// another Session.
+// Path is a pair of addresses: those of a peer, and of this machine.
+type Path struct {
+	Peer netip.AddrPort
+
+	// Local is the address of this machine that the peer sends to, and hears from. It is zero if the
+	// socket has one address only, if the system does not tell, and for a multicast of IPv6: then
+	// the system chooses the address of an answer. A link-local address has the index of its
+	// interface as its zone.
+	Local netip.Addr
+}
+
+// key is a Path in 40 bytes, since a machine has few addresses. IPv4 is as such, also if it is mapped into IPv6.
+// The zone of an IPv6 address stays: the same address on another link is another peer.
+type key struct {
+	peer  netip.AddrPort
+	local unique.Handle[netip.Addr] // zero for a zero Addr
+}
+
+func (p Path) key() key {
+	k := key{peer: netip.AddrPortFrom(p.Peer.Addr().Unmap(), p.Peer.Port())}
+	if p.Local.IsValid() {
+		k.local = unique.Make(p.Local.Unmap())
+	}
+	return k
+}
+
+func (k key) path() Path {
+	p := Path{Peer: k.peer}
+	if k.local != (unique.Handle[netip.Addr]{}) {
+		p.Local = k.local.Value()
+	}
+	return p
+}
+
+// Session is what a Keeper guards in place of a connection: the datagrams of one path, from the
+// first one to the end. A peer that sends to two addresses of this machine has two. The functions of the
+// keepalive.Config get a *Session[V] as their conn, and [keepalive.Of] and [keepalive.Touch] take one. After
+// its end, a datagram of the same path begins another Session.
 //
 // Any goroutine may call its methods.
 type Session[V any] struct {
@@ -24,21 +59,24 @@ type Session[V any] struct {
 	Value V
 
 	sessions *Sessions[V]
-	peer     netip.AddrPort
+	key      key
 	ended    atomic.Bool
 	guard    keepalive.Guard
 }
 
 // Peer returns the address of the peer, with IPv4 as such and not mapped into IPv6.
-func (s *Session[V]) Peer() netip.AddrPort { return s.peer }
+func (s *Session[V]) Peer() netip.AddrPort { return s.key.peer }
 
-// Write sends a datagram to the peer. It returns [net.ErrClosed] after the end of the session, even
-// if the peer has another one by now.
+// Path returns the addresses of the session, with IPv4 as such.
+func (s *Session[V]) Path() Path { return s.key.path() }
+
+// Write sends a datagram to the peer, from the address that the peer sends to. It returns [net.ErrClosed] after
+// the end of the session, even if the peer has another one by now.
 func (s *Session[V]) Write(datagram []byte) (int, error) {
 	if s.ended.Load() {
 		return 0, net.ErrClosed
 	}
-	n, err := s.sessions.socket.WriteTo(datagram, s.peer)
+	n, err := s.sessions.socket.WriteTo(datagram, s.key.path())
 	if err == nil && adapter.Writes(&s.guard) {
 		adapter.Heard(&s.guard)
 	}
@@ -87,7 +125,7 @@ func (p *place[V]) Do(_ context.Context, g *keepalive.Guard, f func()) error {
 func (p *place[V]) Control(*keepalive.Guard, func(fd uintptr)) error { return errors.ErrUnsupported }
 
 func (p *place[V]) Peer(g *keepalive.Guard) net.Addr {
-	return net.UDPAddrFromAddrPort(sessionOf[V](g).peer)
+	return net.UDPAddrFromAddrPort(sessionOf[V](g).key.peer)
 }
 
 // End forgets the session, whatever the mode: a datagram is all that UDP has for a farewell.
@@ -95,7 +133,7 @@ func (p *place[V]) End(g *keepalive.Guard, farewell []byte, _ keepalive.CloseMod
 	session := sessionOf[V](g)
 	(*Sessions[V])(p).forget(session)
 	if len(farewell) > 0 {
-		_, _ = p.socket.WriteTo(farewell, session.peer) // UDP may lose it anyway
+		_, _ = p.socket.WriteTo(farewell, session.key.path()) // UDP may lose it anyway
 	}
 	adapter.Closed(g, adapter.Reason(g))
 }

@@ -2,10 +2,10 @@ package udpkeepalive
 
 import (
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
@@ -24,11 +24,12 @@ type Socket interface {
 	// they were read. It may wrap around, and is always 0 if nobody knows. Decide calls it.
 	Lost() uint32
 
-	// WriteTo sends a datagram. Any goroutine may call it.
-	WriteTo(datagram []byte, peer netip.AddrPort) (int, error)
+	// WriteTo sends a datagram to path.Peer, and from path.Local if that is not zero. Any goroutine may
+	// call it.
+	WriteTo(datagram []byte, path Path) (int, error)
 }
 
-// Sessions are the sessions of one socket, by the address of the peer. V is the type of
+// Sessions are the sessions of one socket, by their paths. V is the type of
 // Session.Value. [Wrap] makes them for a socket of package net, and [New] for any other read loop.
 //
 // The read loop calls Heard for each datagram, and Decide between two datagrams. One goroutine at a
@@ -40,7 +41,7 @@ type Sessions[V any] struct {
 	spare  *Session[V] // never seen by anybody, or nil; for the read loop only
 
 	mu     sync.Mutex
-	of     map[netip.AddrPort]*Session[V]
+	of     shrink.Map[key, *Session[V]]
 	closed bool
 }
 
@@ -49,31 +50,33 @@ func New[V any](socket Socket, k *keepalive.Keeper) *Sessions[V] {
 	if socket == nil || k == nil {
 		panic("udpkeepalive: New needs a Socket and a Keeper")
 	}
-	s := &Sessions[V]{keeper: k, socket: socket, of: make(map[netip.AddrPort]*Session[V])}
+	s := &Sessions[V]{keeper: k, socket: socket}
 	s.queue.losses = losses{begun: time.Now(), known: socket.Lost()}
 	return s
 }
 
-// Find returns the session of a peer, or nil. It is no sign of life.
-func (s *Sessions[V]) Find(peer netip.AddrPort) *Session[V] {
+// Find returns the session of a path, or nil. It is no sign of life.
+func (s *Sessions[V]) Find(path Path) *Session[V] { return s.find(path.key()) }
+
+func (s *Sessions[V]) find(k key) *Session[V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[plain(peer)]
+	return s.of.Get(k)
 }
 
-// Heard returns the session of a peer after a datagram of the peer, and begins one if there is none.
+// Heard returns the session of a path after a datagram of its peer, and begins one if there is none.
 // The datagram is life, except with keepalive.ActivityManual.
 //
 // It returns keepalive.ReasonFull if there are too many sessions, in all or of this address, and
 // keepalive.ReasonDrain while the Keeper is draining. Then the program drops the datagram. It returns
 // [net.ErrClosed] after Close. After Keeper.Close there are no new sessions: a peer without a
 // session gets an unguarded one for each datagram.
-func (s *Sessions[V]) Heard(peer netip.AddrPort) (*Session[V], error) {
-	peer = plain(peer)
-	session := s.Find(peer)
+func (s *Sessions[V]) Heard(path Path) (*Session[V], error) {
+	k := path.key()
+	session := s.find(k)
 	if session == nil {
 		var err error
-		if session, err = s.begin(peer); err != nil {
+		if session, err = s.begin(k); err != nil {
 			return nil, err
 		}
 	}
@@ -84,7 +87,7 @@ func (s *Sessions[V]) Heard(peer netip.AddrPort) (*Session[V], error) {
 }
 
 // begin makes a session. A flood of refused ones allocates nothing for each.
-func (s *Sessions[V]) begin(peer netip.AddrPort) (*Session[V], error) {
+func (s *Sessions[V]) begin(k key) (*Session[V], error) {
 	if reason, refused := adapter.Refuse(s.keeper); refused {
 		return nil, reason
 	}
@@ -93,8 +96,8 @@ func (s *Sessions[V]) begin(peer netip.AddrPort) (*Session[V], error) {
 		session = new(Session[V])
 	}
 	s.spare = nil
-	session.sessions, session.peer = s, peer
-	err := adapter.Guard(s.keeper, &session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(peer), false)
+	session.sessions, session.key = s, k
+	err := adapter.Guard(s.keeper, &session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(k.peer), false)
 	if reason, refused := adapter.IsRefused(err); refused {
 		if reason == keepalive.ReasonFull { // before anybody could see it
 			session.guard = keepalive.Guard{}
@@ -118,7 +121,7 @@ func (s *Sessions[V]) keep(session *Session[V]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed && !session.ended.Load() {
-		s.of[session.peer] = session
+		s.of.Set(session.key, session)
 	}
 	return !s.closed
 }
@@ -128,8 +131,8 @@ func (s *Sessions[V]) forget(session *Session[V]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session.ended.Store(true)
-	if s.of[session.peer] == session {
-		delete(s.of, session.peer)
+	if s.of.Get(session.key) == session {
+		s.of.Delete(session.key)
 	}
 }
 
@@ -147,7 +150,7 @@ func (s *Sessions[V]) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	var left []*Session[V]
-	for _, session := range s.of {
+	for _, session := range s.of.All() {
 		left = append(left, session)
 	}
 	s.mu.Unlock()
@@ -155,10 +158,4 @@ func (s *Sessions[V]) Close() error {
 		_ = session.Close()
 	}
 	return nil
-}
-
-// plain returns an address with IPv4 as such, also if it is mapped into IPv6. The zone of an IPv6
-// address stays: the same address on another link is another peer.
-func plain(peer netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 }

@@ -3,6 +3,7 @@ package udpkeepalive
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -36,10 +37,10 @@ func (f *fake) Wake() {
 func (f *fake) Unread() int  { return f.unread }
 func (f *fake) Lost() uint32 { return f.lost }
 
-func (f *fake) WriteTo(b []byte, peer netip.AddrPort) (int, error) {
+func (f *fake) WriteTo(b []byte, path Path) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sent = append(f.sent, peer.String()+" "+string(b))
+	f.sent = append(f.sent, path.Peer.String()+" "+string(b))
 	return len(b), nil
 }
 
@@ -99,7 +100,7 @@ func bubble(t *testing.T, cfg keepalive.Config, test func(t *testing.T, f *fake,
 }
 
 func heard(t *testing.T, s *Sessions[int], peer netip.AddrPort) *Session[int] {
-	session, err := s.Heard(peer)
+	session, err := s.Heard(Path{Peer: peer})
 	require.NoError(t, err)
 	return session
 }
@@ -122,10 +123,10 @@ func TestSilentSessionEndsWhenTheLoopDecides(t *testing.T) {
 		pass(second)
 		require.NotEmpty(t, f.woken)
 		require.Empty(t, ended.list(), "the loop decides, and nobody else")
-		require.Same(t, session, s.Find(alice))
+		require.Same(t, session, s.Find(Path{Peer: alice}))
 		require.False(t, s.Decide(0))
 		requireEnds(t, ended, end{session, keepalive.ReasonIdle})
-		require.Nil(t, s.Find(alice))
+		require.Nil(t, s.Find(Path{Peer: alice}))
 		require.Equal(t, []string{"192.0.2.1:1000 bye idle"}, f.sent)
 	})
 }
@@ -168,7 +169,7 @@ func TestDatagramInTheSocketSavesItsSession(t *testing.T) {
 			f.unread = 0
 			require.False(t, s.Decide(1))
 			require.Empty(t, ended.list())
-			require.Same(t, session, s.Find(alice))
+			require.Same(t, session, s.Find(Path{Peer: alice}))
 		})
 	}
 }
@@ -188,7 +189,7 @@ func TestSocketThatIsNeverEmptyHoldsUpNoDecision(t *testing.T) {
 		}
 		require.False(t, s.Decide(1))
 		requireEnds(t, ended, end{silent, keepalive.ReasonIdle})
-		require.NotNil(t, s.Find(bob))
+		require.NotNil(t, s.Find(Path{Peer: bob}))
 	})
 }
 
@@ -252,7 +253,7 @@ func TestALossBeforeTheSilenceSparesNobody(t *testing.T) {
 		}
 		pass(5 * second)
 		session := heard(t, s, alice)
-		_ = s.Find(bob).Close()
+		_ = s.Find(Path{Peer: bob}).Close()
 		require.False(t, s.Decide(1))
 		pass(11 * second)
 		s.Decide(0)
@@ -329,7 +330,7 @@ func TestSessionsOfNobodyGoSoon(t *testing.T) {
 	bubble(t, cfg, func(t *testing.T, _ *fake, s *Sessions[int], ended *ends) {
 		confirmed, spoofed := heard(t, s, alice), heard(t, s, bob)
 		require.True(t, keepalive.Touch(confirmed))
-		_, err := s.Heard(netip.MustParseAddrPort("192.0.2.3:1"))
+		_, err := s.Heard(Path{Peer: netip.MustParseAddrPort("192.0.2.3:1")})
 		require.ErrorIs(t, err, keepalive.ReasonFull)
 		pass(4 * second)
 		heard(t, s, bob) // more datagrams are no confirmation
@@ -351,7 +352,7 @@ func TestAddressesAreLimitedEachByItself(t *testing.T) {
 		bubble(t, keepalive.Config{Room: keepalive.Room{MaxPerKey: 1}}, func(t *testing.T, _ *fake, s *Sessions[int], _ *ends) {
 			first := heard(t, s, netip.MustParseAddrPort(address))
 			for range 3 {
-				_, err := s.Heard(netip.MustParseAddrPort(tests.same))
+				_, err := s.Heard(Path{Peer: netip.MustParseAddrPort(tests.same)})
 				require.ErrorIs(t, err, keepalive.ReasonFull)
 			}
 			heard(t, s, netip.MustParseAddrPort(tests.other))
@@ -367,7 +368,7 @@ func TestAnAddressIsTheSameMappedOrNotAndAnotherOneOnAnotherLink(t *testing.T) {
 	bubble(t, keepalive.Config{}, func(t *testing.T, f *fake, s *Sessions[int], _ *ends) {
 		session := heard(t, s, netip.MustParseAddrPort("[::ffff:192.0.2.1]:1000"))
 		require.Same(t, session, heard(t, s, alice))
-		require.Same(t, session, s.Find(netip.MustParseAddrPort("[::ffff:192.0.2.1]:1000")))
+		require.Same(t, session, s.Find(Path{Peer: netip.MustParseAddrPort("[::ffff:192.0.2.1]:1000")}))
 		require.Equal(t, alice, session.Peer())
 		link := heard(t, s, netip.MustParseAddrPort("[fe80::1%eth0]:1"))
 		require.NotSame(t, link, heard(t, s, netip.MustParseAddrPort("[fe80::1%eth1]:1")))
@@ -393,7 +394,7 @@ func TestStaleSessionDoesNotReachItsSuccessor(t *testing.T) {
 		require.False(t, keepalive.Touch(stale))
 		require.False(t, keepalive.Of(stale).Close(keepalive.ReasonDrain))
 		require.NoError(t, stale.Close())
-		require.Same(t, next, s.Find(alice))
+		require.Same(t, next, s.Find(Path{Peer: alice}))
 		requireEnds(t, ended, end{stale, keepalive.ReasonLocal})
 		pass(11 * second)
 		s.Decide(0)
@@ -409,7 +410,7 @@ func TestCloseEndsAllAndNothingBeginsAfterIt(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
 		require.Len(t, ended.list(), 2)
-		_, err := s.Heard(alice)
+		_, err := s.Heard(Path{Peer: alice})
 		require.ErrorIs(t, err, net.ErrClosed)
 		require.Zero(t, s.keeper.Len())
 	})
@@ -423,7 +424,7 @@ func TestClosedKeeperGetsNoMoreSessions(t *testing.T) {
 		require.NoError(t, s.keeper.Close())
 		require.Same(t, before, heard(t, s, alice))
 		require.NotSame(t, heard(t, s, bob), heard(t, s, bob))
-		require.Len(t, s.of, 1)
+		require.Equal(t, 1, s.of.Len())
 		_, err := heard(t, s, bob).Write([]byte("hello"))
 		require.NoError(t, err)
 	})
@@ -454,9 +455,39 @@ func TestRefusedDatagramsAllocateNothing(t *testing.T) {
 	defer s.Close()
 	heard(t, s, alice)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if _, err := s.Heard(bob); err == nil {
+		if _, err := s.Heard(Path{Peer: bob}); err == nil {
 			t.Fatal("not refused")
 		}
 	}))
 	require.Positive(t, k.Stats().RefusedFull)
+}
+
+func TestMemoryComesBackAfterACrowdOfSessions(t *testing.T) {
+	const crowd = 20_000
+	heap := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	k, err := keepalive.New(keepalive.Config{})
+	require.NoError(t, err)
+	defer k.Close()
+	s := New[int](newFake(), k)
+	defer s.Close()
+	before := heap()
+	for i := range uint32(crowd) {
+		heard(t, s, crowded(i))
+	}
+	full := heap() - before
+	t.Logf("%d bytes for each session", full/crowd)
+	for i := range uint32(crowd) {
+		require.NoError(t, s.Find(Path{Peer: crowded(i)}).Close())
+	}
+	require.Less(t, heap()-before, full/10)
+}
+
+// crowded returns the i-th address of a crowd.
+func crowded(i uint32) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 1000)
 }

@@ -39,7 +39,6 @@ func Serve(ctx context.Context, devices, services net.Listener, timeout time.Dur
 		Activity:     keepalive.ActivityManual, // whole packets
 		Timeout:      timeout,
 		FirstMessage: 5 * time.Second,
-		Interval:     keepalive.Interval{Max: time.Hour},
 	})
 	if err != nil {
 		return err
@@ -74,6 +73,8 @@ func (*beats) Provides(b byte) bool {
 	return b == mqtt.OnConnect || b == mqtt.OnPacketRead || b == mqtt.OnDisconnect
 }
 
+// OnConnect grants each keep alive as asked, so the CONNACK has none to tell, and mochi's own deadline can go before
+// it. With bounds, copy ../../mqtt: it clears Keepalive behind the CONNACK.
 func (*beats) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 	if guard := keepalive.Of(cl.Net.Conn); guard.Touch() {
 		cl.State.Keepalive = 0 // or mochi's own deadline comes first

@@ -3,6 +3,7 @@
 package seam
 
 import (
+	"log/slog"
 	"net"
 	"time"
 )
@@ -13,6 +14,7 @@ type Funcs[K, G, R, A any] struct {
 	Guard    func(k *K, g *G, conn any, a A, remote net.Addr, tells bool) error
 	Refuse   func(k *K) R
 	Keeper   func(g *G) *K
+	Logger   func(k *K) *slog.Logger
 	Conn     func(g *G) any
 	Scratch  func(g *G) *uint32
 	Heard    func(g *G)
