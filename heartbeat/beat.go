@@ -78,7 +78,7 @@ func (x *beat) due() {
 	now := x.beater.wheel.Now()
 	unanswered := x.deadline.Load() != 0 && now >= x.limit()
 	// Layers may be the user's, and so mu is not held.
-	send, err := x.decide(now, unanswered && unread(innermost(x.conn.inner)) > 0)
+	send, err := x.decide(now, unanswered && unread(x.conn.inner) > 0)
 	if err != nil {
 		x.end(err, true)
 		return
