@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"syscall"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
 // ErrUnread means unread bytes on a connection without a pending request: the rest of an
 // answer, or a farewell.
 var ErrUnread = errors.New("connpool: bytes wait to be read")
-
-// maxLayers is how many layers may be around a connection.
-const maxLayers = 8
 
 // Alive asks the socket of an idle connection whether it is still of use. It is for
 // [Config.Check], and for CheckPut. It sends nothing and does not wait, and costs about a
@@ -23,7 +21,7 @@ const maxLayers = 8
 // and otherwise nil.
 //
 // Alive finds a connection inside another, such as a [crypto/tls.Conn], by the method
-// NetConn. Bytes waiting there are no error, since TLS has messages of its own. Nor is a
+// NetConn or Raw. Bytes waiting there are no error, since TLS has messages of its own. Nor is a
 // farewell of TLS, until the connection itself is closed. On systems other than Linux,
 // Alive does not see such a close behind the farewell. A connection without a socket is
 // alive as far as one can tell, and on systems other than Unix each is.
@@ -31,8 +29,11 @@ const maxLayers = 8
 // After the loss of its machine or network, a peer says nothing. Against this there are
 // requests with deadlines, and a Check to ask the peer.
 func Alive(_ context.Context, c net.Conn) error {
-	raw, layered, err := socketOf(c)
-	if raw == nil || err != nil {
+	raw, layers, err := socket.Of(c, nil)
+	switch {
+	case errors.Is(err, socket.ErrNone):
+		return nil
+	case err != nil:
 		return err
 	}
 	var s state
@@ -44,7 +45,7 @@ func Alive(_ context.Context, c net.Conn) error {
 		return fmt.Errorf("connpool: connection is broken: %w", err)
 	case s == closedByPeer:
 		return fmt.Errorf("connpool: closed by the peer: %w", io.EOF)
-	case s == unread && !layered:
+	case s == unread && layers == 0:
 		return ErrUnread
 	default:
 		return nil
@@ -59,21 +60,3 @@ const (
 	unread
 	closedByPeer
 )
-
-// socketOf returns the socket of a connection, or of the one inside it, or nil.
-func socketOf(c net.Conn) (raw syscall.RawConn, layered bool, err error) {
-	for range maxLayers {
-		if socket, ok := c.(syscall.Conn); ok {
-			raw, err = socket.SyscallConn()
-			if !errors.Is(err, errors.ErrUnsupported) { // a wrapper may have the method, and no socket
-				return raw, layered, err
-			}
-		}
-		layer, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil, layered, nil
-		}
-		c, layered = layer.NetConn(), true
-	}
-	return nil, layered, nil
-}

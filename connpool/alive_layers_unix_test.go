@@ -20,6 +20,11 @@ type layer struct{ net.Conn }
 
 func (l layer) NetConn() net.Conn { return l.Conn }
 
+// raw is a layer, too, as a connection with a PROXY header.
+type raw struct{ net.Conn }
+
+func (r raw) Raw() net.Conn { return r.Conn }
+
 // A heartbeat.Conn has a method SyscallConn, whatever is inside.
 func TestAliveOfAConnectionThatHasNoSocketOfItsOwn(t *testing.T) {
 	a, b := net.Pipe()
@@ -36,7 +41,7 @@ func TestAliveOfAConnectionThatHasNoSocketOfItsOwn(t *testing.T) {
 	defer here.Close()
 	there, err := ln.Accept()
 	require.NoError(t, err)
-	c := heartbeat.Wrap(layer{here})
+	c := heartbeat.Wrap(raw{layer{here}})
 	require.NoError(t, connpool.Alive(ctx, c))
 	require.NoError(t, there.Close())
 	require.Eventually(t, func() bool { return connpool.Alive(ctx, c) != nil }, time.Minute, time.Millisecond)

@@ -200,7 +200,7 @@ func (x *beat) send() {
 
 // sentBeat is called when a beat was sent, or could not be.
 func (x *beat) sentBeat(err error) {
-	s, _ := sent(innermost(x.conn.inner))
+	s, _ := sent(x.conn.inner)
 	x.mu.Lock()
 	x.acked, x.written = s.Acknowledged, s.Written
 	close(x.writing)

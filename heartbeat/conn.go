@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
 // Conn is a connection with beats. It behaves like the one inside. A write makes the next beat
@@ -168,21 +170,10 @@ func (c *Conn) shut(why error) {
 	_ = innermost(c.inner).Close()
 }
 
-// maxLayers bounds how many connections may be inside of each other.
-const maxLayers = 8
-
 // innermost returns the connection inside of all layers.
 func innermost(c net.Conn) net.Conn {
-	for range maxLayers {
-		layer, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		inner := layer.NetConn()
-		if inner == nil {
-			break
-		}
-		c = inner
+	for layer := range socket.Layers(c, nil) {
+		c = layer
 	}
 	return c
 }

@@ -2,9 +2,9 @@ package heartbeat
 
 import (
 	"net"
-	"syscall"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 )
 
@@ -20,9 +20,8 @@ type sight struct {
 // look looks at the connection. Layers may be the user's, and so mu must not be held.
 func (x *beat) look() sight {
 	s := sight{now: x.beater.wheel.Now(), writing: x.conn.writing.Load() > 0}
-	c := innermost(x.conn.inner)
-	s.sent, s.tells = sent(c)
-	s.unread = x.deadline.Load() != 0 && s.now >= x.limit() && unread(c) > 0
+	s.sent, s.tells = sent(x.conn.inner)
+	s.unread = x.deadline.Load() != 0 && s.now >= x.limit() && unread(x.conn.inner) > 0
 	return s
 }
 
@@ -72,11 +71,7 @@ func (x *beat) takenBy(s sight, progress bool) int64 {
 // sent returns what has become of the bytes written to a connection, and false if it has no socket
 // that tells.
 func sent(c net.Conn) (tcpsocket.Sent, bool) {
-	socket, ok := c.(syscall.Conn)
-	if !ok {
-		return tcpsocket.Sent{}, false
-	}
-	raw, err := socket.SyscallConn()
+	raw, _, err := socket.Of(c, nil)
 	if err != nil {
 		return tcpsocket.Sent{}, false
 	}

@@ -4,19 +4,16 @@ package heartbeat
 
 import (
 	"net"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
-// unread returns how many bytes wait in the socket of a connection to be read, or 0 if it can't
-// tell.
+// unread returns how many bytes wait in the socket of a connection, or of the one inside it, to be
+// read, or 0 if it can't tell.
 func unread(c net.Conn) (n int) {
-	socket, ok := c.(syscall.Conn)
-	if !ok {
-		return 0
-	}
-	raw, err := socket.SyscallConn()
+	raw, _, err := socket.Of(c, nil)
 	if err != nil {
 		return 0
 	}

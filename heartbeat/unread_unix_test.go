@@ -11,6 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// raw is a layer as a connection with a PROXY header is one.
+type raw struct{ net.Conn }
+
+func (r raw) Raw() net.Conn { return r.Conn }
+
 func TestASocketTellsWhatWaitsToBeRead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -23,6 +28,7 @@ func TestASocketTellsWhatWaitsToBeRead(t *testing.T) {
 	_, err = peer.Write([]byte("123"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return unread(client) == 3 }, eternal, ms)
+	require.Equal(t, 3, unread(Wrap(raw{client})))
 	client.Close()
 	require.Zero(t, unread(client))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"time"
 )
 
@@ -50,6 +51,14 @@ type Config struct {
 	// a large write to a slow peer is no silence as long as it gets on. On gnet both are for
 	// TCP on Linux. Zero means for ever.
 	ReadIdle, WriteIdle time.Duration
+
+	// Unwrap returns the connection inside one of a type that hides it, or nil for any other
+	// connection. The Keeper looks for the socket of a connection by the methods SyscallConn,
+	// NetConn, as of a *tls.Conn, and Raw, as of a connection of go-proxyproto, at any depth. A
+	// connection that shows no socket in any of these ways can't be asked what waits in it: see
+	// Keeper.Listener. Unwrap may be called at any time by any goroutine, and must not block. Nil
+	// means that there are no such types.
+	Unwrap func(conn net.Conn) net.Conn
 
 	Interval Interval // timeouts of a connection's own
 	Probe    Probing  // asking a silent peer

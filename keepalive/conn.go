@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
 // Conn returns a guarded connection that behaves like c. Its methods are those of c, as far as
@@ -51,24 +53,28 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 		self() *conn
 	}
 	_, halves := inner.(interface{ CloseWrite() error })
-	_, socket := inner.(syscall.Conn)
+	_, raw := inner.(syscall.Conn)
 	switch {
-	case halves && socket:
+	case halves && raw:
 		c = new(tcpConn)
 	case halves:
 		c = new(halfConn)
-	case socket:
+	case raw:
 		c = new(socketConn)
 	default:
 		c = new(conn)
 	}
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
-	remote, tells := identity(inner), tells(inner)
-	if !tells {
+	remote, tells := identity(inner), false
+	err := self.Control(self.guard, func(fd uintptr) { tells = socketTells(fd) })
+	if !tells || remote == nil {
 		self.noted = newNoted(k.now())
+		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap()) // that holds no bytes
 	}
-	self.addrUnknown.Store(remote == nil)
+	if remote == nil {
+		self.flags.Store(connUnknown)
+	}
 	if err := k.guard(self.guard, c, self, remote, tells); err != nil {
 		return nil, err
 	}
@@ -85,13 +91,24 @@ type conn struct {
 	// connection is closed.
 	guard *Guard
 
-	noted       *noted        // nil if the socket tells
-	addrUnknown atomic.Bool   // RemoteAddr may block: PROXY header unread
-	broken      atomic.Bool   // the peer has closed it, or it broke
-	ended       atomic.Uint32 // why the Keeper has closed it, a Reason or 0
-	transfers   atomic.Int32  // running ReadFrom and WriteTo
-	parting     atomic.Pointer[parting]
+	noted     *noted        // nil if the socket tells, and the address was known from the start
+	flags     atomic.Uint32 // connUnknown, connBroken
+	ended     atomic.Uint32 // why the Keeper has closed it, a Reason or 0
+	transfers atomic.Int32  // running ReadFrom and WriteTo
+	writing   atomic.Int32  // running calls of Write
+	parting   atomic.Pointer[parting]
 }
+
+const (
+	connUnknown = 1 << iota // RemoteAddr may block: PROXY header unread
+	connBroken              // the peer has closed it, or it broke
+)
+
+// isBlind reports whether nobody can tell if bytes wait in the connection.
+func (c *conn) isBlind() bool { return c.noted != nil && c.noted.blind }
+
+// isUnknown reports whether the address of the peer is unknown so far.
+func (c *conn) isUnknown() bool { return c.flags.Load()&connUnknown != 0 }
 
 func (c *conn) self() *conn { return c }
 
@@ -108,7 +125,9 @@ func (c *conn) Do(_ context.Context, _ *Guard, f func()) error {
 }
 
 // Control has f look at the socket.
-func (c *conn) Control(_ *Guard, f func(fd uintptr)) error { return control(c.inner, f) }
+func (c *conn) Control(_ *Guard, f func(fd uintptr)) error {
+	return askSocket(c.inner, c.keeper.unwrap(), f)
+}
 
 // identity returns the address of a peer, or nil if asking for it may have to wait: a
 // connection with a PROXY header has to read first.
@@ -129,7 +148,7 @@ func identity(c net.Conn) net.Addr {
 // identify looks at the address of the peer after the first read, if the address was unknown
 // until then. It closes the connection if there are too many of the same peer.
 func (c *conn) identify() error {
-	if !c.addrUnknown.CompareAndSwap(true, false) || c.guard.identify(c.inner.RemoteAddr()) {
+	if c.flags.And(^uint32(connUnknown))&connUnknown == 0 || c.guard.identify(c.inner.RemoteAddr()) {
 		return nil
 	}
 	if c.guard.release() {
@@ -147,19 +166,16 @@ func (c *conn) Peer(*Guard) net.Addr { return nil }
 func (c *conn) NetConn() net.Conn { return c.inner }
 
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.inner.Read(p)
+	n, err := c.read(p)
 	if n > 0 {
 		if c.ended.Load() != 0 {
 			c.parting.Load().wait()
 			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf
 		}
-		if c.addrUnknown.Load() {
+		if c.isUnknown() {
 			if err := c.identify(); err != nil {
 				return 0, err
 			}
-		}
-		if c.noted != nil {
-			c.noted.read(c.keeper.now(), n)
 		}
 		if c.guard.reads() {
 			c.guard.heard()
@@ -167,6 +183,20 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	if err != nil {
 		err = c.fail("read", err)
+	}
+	return n, err
+}
+
+// read reads, and notes what the socket can't tell.
+func (c *conn) read(p []byte) (int, error) {
+	if c.noted == nil {
+		return c.inner.Read(p)
+	}
+	c.noted.listening.Add(1)
+	defer c.noted.listening.Add(-1)
+	n, err := c.inner.Read(p)
+	if n > 0 && !c.guard.tells() {
+		c.noted.read(c.keeper.now(), n)
 	}
 	return n, err
 }
@@ -183,19 +213,21 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.wrote(n > 0, err)
 }
 
-// toWrite returns an error for a write that would come after the farewell. parting is not nil if it comes beside one.
+// toWrite begins a write, for wrote to end. It returns an error for one that would come after the farewell. beside is not
+// nil if the write comes beside one.
 func (c *conn) toWrite() (beside *parting, err error) {
-	if c.ended.Load() == 0 {
-		return nil, nil
+	if c.ended.Load() != 0 {
+		if beside = c.parting.Load(); beside == nil {
+			return nil, c.fail("write", net.ErrClosed)
+		}
 	}
-	if beside = c.parting.Load(); beside == nil {
-		return nil, c.fail("write", net.ErrClosed)
-	}
+	c.writing.Add(1)
 	return beside, nil
 }
 
 // wrote notes the end of a write, and returns the error for the program.
 func (c *conn) wrote(some bool, err error) error {
+	c.writing.Add(-1)
 	if some {
 		if c.noted != nil {
 			c.noted.wrote(c.keeper.now())
@@ -225,7 +257,7 @@ func (c *conn) fail(op string, err error) error {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 	case errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, syscall.ETIMEDOUT): // a deadline of the program's
 	default:
-		c.broken.Store(true)
+		c.flags.Or(connBroken)
 	}
 	return err
 }
@@ -241,7 +273,7 @@ func (c *conn) Close() error {
 	err := c.inner.Close()
 	if first {
 		reason := ReasonLocal
-		if c.broken.Load() {
+		if c.flags.Load()&connBroken != 0 {
 			reason = ReasonPeer
 		}
 		c.guard.closed(reason)
@@ -266,7 +298,7 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 		c.parting.Store(newParting())
 	}
 	c.ended.Store(uint32(g.reason()))
-	_, layered := c.inner.(interface{ NetConn() net.Conn }) // its last words may have to wait, as those of TLS
+	layered := c.isLayered() // its last words may have to wait, as those of TLS
 	if up == nil && len(farewell) == 0 && mode != CloseHalf && !layered {
 		c.shut(mode)
 		g.closed(g.reason())
@@ -292,21 +324,27 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 // shut closes the connection inside.
 func (c *conn) shut(mode CloseMode) {
 	if mode == CloseReset {
-		dropUnsent(c.inner)
+		c.dropUnsent()
 	}
 	_ = c.inner.Close()
 }
 
+// isLayered reports whether there is a connection inside the one inside.
+func (c *conn) isLayered() bool {
+	layers := 0
+	for range socket.Layers(c.inner, c.keeper.unwrap()) {
+		if layers++; layers > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // dropUnsent has the close of a connection, or of the one inside it, drop all bytes not sent yet.
-func dropUnsent(c net.Conn) {
-	for range maxLayers {
-		switch inner := c.(type) {
-		case interface{ SetLinger(sec int) error }:
-			_ = inner.SetLinger(0)
-			return
-		case interface{ NetConn() net.Conn }:
-			c = inner.NetConn()
-		default:
+func (c *conn) dropUnsent() {
+	for layer := range socket.Layers(c.inner, c.keeper.unwrap()) {
+		if lingers, ok := layer.(interface{ SetLinger(sec int) error }); ok {
+			_ = lingers.SetLinger(0)
 			return
 		}
 	}
@@ -328,8 +366,17 @@ func (c *conn) bid(farewell []byte, mode CloseMode) {
 	}
 }
 
-func (c *conn) LocalAddr() net.Addr                { return c.inner.LocalAddr() }
-func (c *conn) RemoteAddr() net.Addr               { return c.inner.RemoteAddr() }
+func (c *conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
+
+// RemoteAddr may have to read a PROXY header.
+func (c *conn) RemoteAddr() net.Addr {
+	if c.isUnknown() {
+		c.noted.listening.Add(1)
+		defer c.noted.listening.Add(-1)
+	}
+	return c.inner.RemoteAddr()
+}
+
 func (c *conn) SetDeadline(t time.Time) error      { return c.inner.SetDeadline(t) }
 func (c *conn) SetReadDeadline(t time.Time) error  { return c.inner.SetReadDeadline(t) }
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.inner.SetWriteDeadline(t) }

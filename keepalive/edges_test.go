@@ -377,10 +377,17 @@ type deadConn struct {
 
 func (deadConn) CloseWrite() error { return nil }
 
+func unwrapDead(c net.Conn) net.Conn {
+	if dead, ok := c.(deadConn); ok {
+		return dead.Conn
+	}
+	return nil
+}
+
 func TestUsersDeadlineOutlivesFarewell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf}, OnClose: c.add})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf}, OnClose: c.add, Unwrap: unwrapDead})
 		a, b := net.Pipe()
 		defer b.Close()
 		conn := k.Conn(deadConn{a})
@@ -511,7 +518,10 @@ func TestFarewellWithoutDeadlines(t *testing.T) {
 // After the end by CloseHalf, the last bytes of the peer are not for the program's reads.
 func TestReadAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf, Timeout: 5 * time.Second}})
+		k := newKeeper(t, Config{
+			Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf, Timeout: 5 * time.Second},
+			Unwrap: unwrapDead,
+		})
 		a, b := net.Pipe()
 		conn := k.Conn(deadConn{a})
 		got := make(chan error, 1)

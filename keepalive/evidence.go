@@ -9,6 +9,7 @@ import (
 // evidence is what a socket says of its connection. A negative duration means unknown.
 type evidence struct {
 	unread   int           // bytes arrived, not yet read
+	full     bool          // they fill the receive queue: the peer may have to wait with more
 	received time.Duration // since bytes last arrived
 	sent     time.Duration // since bytes were last sent
 	acked    time.Duration // since the peer last acknowledged new bytes, at least
@@ -49,6 +50,7 @@ func (g *Guard) look() *rules.Socket {
 		Arrived:  e.arrived(),
 		Taken:    e.taken,
 		Unread:   e.unread,
+		Full:     e.full,
 		Acked:    e.answered,
 		Pending:  e.pending,
 		Backlog:  e.unsent && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
@@ -57,12 +59,13 @@ func (g *Guard) look() *rules.Socket {
 	switch a := g.adapter.(type) {
 	case *conn:
 		a.tell(s)
+		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
 	case interface{ Buffered(g *Guard) int }: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g)
 		s.Unread += n
 		s.Taken -= min(s.Taken, uint64(n))
 	}
-	if s.Arrived > 0 { // the kernel calls the beginning of a connection an arrival
+	if s.Signs > 0 { // the kernel calls the beginning of a connection an arrival
 		s.Heard = s.Received
 	}
 	if life == rules.Arrivals && s.Heard != rules.Unknown {
@@ -74,3 +77,6 @@ func (g *Guard) look() *rules.Socket {
 	}
 	return s
 }
+
+// fills reports whether so many bytes are enough of a receive buffer that the peer may have to wait.
+func fills(bytes, buffer int) bool { return buffer > 0 && bytes >= buffer/2 }

@@ -19,11 +19,23 @@ func ask(fd uintptr) evidence {
 	e := nothing
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
 		e.unread = n
+		e.full = n > 0 && isFull(int(fd), n)
 	}
 	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 		e.tell(info)
 	}
 	return e
+}
+
+// isFull reports whether the receive queue of a socket is so full that its peer may have to wait. The
+// kernel counts the memory of its packets, which are larger than their bytes. By half of that the
+// window of TCP may be closed (__tcp_select_window): until then, neither side has to wait for more
+// room, to avoid small packets (RFC 9293, 3.8.6.2). A Unix socket charges the memory to its sender, whose
+// buffer is as large by default.
+func isFull(fd, unread int) bool {
+	// The first two of SO_MEMINFO, SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF, are of the form of a linger.
+	queue, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_MEMINFO)
+	return err == nil && fills(max(unread, int(queue.Onoff)), int(queue.Linger))
 }
 
 // tell fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.

@@ -15,5 +15,6 @@ func socketTells(uintptr) bool { return socketsTell }
 func ask(fd uintptr) evidence {
 	e := nothing
 	e.unread = unread(fd)
+	e.full = e.unread > 0 && fills(e.unread, receiveBuffer(fd))
 	return e
 }

@@ -28,6 +28,15 @@ func roundTrip(conn any) time.Duration {
 	return info.RoundTrip
 }
 
+// control has f look at the socket of a connection.
+func control(c net.Conn, f func(fd uintptr)) error { return askSocket(c, nil, f) }
+
+// tells reports whether the socket of a connection knows when bytes last arrived.
+func tells(c net.Conn) (yes bool) {
+	_ = control(c, func(fd uintptr) { yes = socketTells(fd) })
+	return yes
+}
+
 // guardOf guards a connection with the address of its peer.
 func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	inner, _ := net.Pipe()

@@ -77,6 +77,8 @@ func New(cfg Config) (*Keeper, error) {
 		Due:      func(_ *pool.Member[*Guard], g *Guard) { g.due() },
 		Evict:    func(_ *pool.Member[*Guard], g *Guard) { g.evict() },
 		Limit:    (*Guard).limit,
+
+		Evictable: func(g *Guard) bool { return !g.isHeld() },
 		Wheel: wheel.Config{
 			Tick:     cfg.Tick,
 			MaxSleep: sleep,
@@ -89,6 +91,13 @@ func New(cfg Config) (*Keeper, error) {
 	}
 	k.stopped = k.pool.Wheel().Lost
 	return k, nil
+}
+
+// must panics for a Keeper that New has not made: it could keep nobody.
+func (k *Keeper) must(do string) {
+	if k == nil || k.pool == nil {
+		panic("keepalive: " + do + " needs a Keeper from New")
+	}
 }
 
 // now returns the wheel's time.

@@ -366,7 +366,8 @@ func TestSlowClosesHoldUpNobody(t *testing.T) {
 		for range 64 {
 			a, b := net.Pipe()
 			defer b.Close()
-			k.Conn(slowToClose{a})
+			conn := k.Conn(slowToClose{a})
+			go func() { _, _ = conn.Read(make([]byte, 1)) }()
 		}
 		time.Sleep(6 * time.Second)
 		require.Len(t, closed.list(), 64)

@@ -230,21 +230,15 @@ func TestKernelAfterOurCloseWriteThePeerStillLives(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 24*beat+timeout-beat)
 }
 
-// The peer sends until the window is full, and asks for more of it ever after.
+// A little waits unread, and nothing more comes.
 func TestKernelProgramThatHangs(t *testing.T) {
 	t.Parallel()
 	k := newKernelKeeper(t, Config{})
 	client, server := connect(t, "tcp")
-	require.NoError(t, server.(*net.TCPConn).SetReadBuffer(16<<10))
 	start := time.Now()
 	k.Conn(server)
-	go func() {
-		for {
-			if _, err := client.Write(make([]byte, 4<<10)); err != nil {
-				return
-			}
-		}
-	}()
+	_, err := client.Write(make([]byte, 4<<10))
+	require.NoError(t, err)
 	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 	require.GreaterOrEqual(t, time.Since(start), timeout)
 	require.Less(t, time.Since(start), 6*timeout+forgiven(k))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -14,6 +16,12 @@ import (
 // are. If there are too many connections, it closes the new one and waits for the next. With
 // pool.Wait it waits until there is room. Close the result, and not ln alone: an Accept waiting
 // for room does not notice the end of ln. Closing the listener closes no connection.
+//
+// ln may be a listener of another package around the one of the network. The Keeper asks the
+// socket of a connection whether bytes of its peer wait, and finds it as Config.Unwrap says. If a
+// connection shows no socket, nobody can tell whether the program is slow. So while nobody reads
+// from the connection, a silence of its peer may last four times as long as otherwise, and no
+// longer. The first such connection of a listener is logged. A net.Pipe is none: nothing waits in it.
 //
 // Wrap the listener of the network, and put TLS around the result: http.ServeTLS and
 // tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,
@@ -30,6 +38,7 @@ type listener struct {
 	closing context.Context // done after Close
 	close   context.CancelFunc
 	warning sync.Once
+	blind   atomic.Bool // warned of a connection without a socket
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -45,6 +54,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		c, err := l.guard(inner)
 		switch {
 		case err == nil:
+			l.warnOfBlindness(c)
 			return c, nil
 		case errors.Is(err, ErrNotGuarded):
 			return inner, nil
@@ -73,6 +83,14 @@ func (l *listener) warnOfTLS(c net.Conn) {
 		l.warning.Do(func() {
 			l.keeper.log.Warn("keepalive: the listener inside speaks TLS; net/http will not see that: wrap it the other way round")
 		})
+	}
+}
+
+func (l *listener) warnOfBlindness(guarded net.Conn) {
+	c := guarded.(interface{ self() *conn }).self()
+	if c.isBlind() && l.blind.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+		l.keeper.log.Warn("keepalive: the connections of a listener show no socket, so nobody can tell whether bytes of a silent peer wait; see Config.Unwrap",
+			"listener", l.Addr(), "conn", fmt.Sprintf("%T", c.inner))
 	}
 }
 

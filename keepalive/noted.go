@@ -11,6 +11,9 @@ type noted struct {
 	lastRead, lastWrite atomic.Int64
 	bytes               atomic.Uint64 // read
 
+	blind     bool         // the connection shows no socket, and bytes may wait in it
+	listening atomic.Int32 // running calls that read
+
 	// seen is how many bytes had arrived when the socket was last asked, and seenAt when there
 	// were first so many. Only a visit uses them.
 	seen   uint64
@@ -35,11 +38,20 @@ func (n *noted) wrote(now rules.Time) { n.lastWrite.Store(int64(now)) }
 // they are first seen, at the latest.
 func (c *conn) tell(s *rules.Socket) {
 	n := c.noted
+	tells := c.guard.tells()
+	s.Moves = tells && c.transfers.Load() > 0
 	if n == nil {
-		s.Moves = c.transfers.Load() > 0
+		return
+	}
+	busy := n.listening.Load() == 0
+	if tells {
+		if c.isUnknown() && s.Unread == 0 { // a PROXY header is the proxy's word. More of it waits in the layer above the socket, or nothing.
+			s.Signs, s.Hidden = 0, busy && s.Taken > 0
+		}
 		return
 	}
 	now := c.keeper.now()
+	s.Hidden = n.blind && busy
 	s.Taken = n.bytes.Load()
 	s.Arrived = s.Taken + uint64(s.Unread)
 	s.Signs = s.Arrived

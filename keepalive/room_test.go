@@ -34,8 +34,8 @@ func TestIdlestIsEvicted(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		one, _ := pipe(k)
 		synctest.Wait()
-		require.Empty(t, c.list(), "held, so for a moment there is one too many")
-		require.Equal(t, 4, k.Len())
+		require.Equal(t, []closing{{conns[2], ReasonEvicted}}, c.list(), "the idlest is held")
+		require.Equal(t, 3, k.Len())
 		release()
 		two, _ := pipe(k)
 		synctest.Wait()
@@ -48,6 +48,32 @@ func TestIdlestIsEvicted(t *testing.T) {
 		require.True(t, Touch(two))
 		require.Equal(t, 3, k.Len())
 		require.True(t, ReasonEvicted.Retryable())
+	})
+}
+
+// Nobody is promised the place of a held connection.
+func TestMaxConnsHoldsIfAllConnectionsAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 10, Full: pool.EvictIdlest}})
+		var releases []func()
+		for range 10 {
+			c, _ := pipe(k)
+			releases = append(releases, Of(c).Hold())
+		}
+		for range 20 {
+			time.Sleep(5 * time.Second)
+			c, _ := pipe(k)
+			Of(c).Hold()
+			synctest.Wait()
+			require.Equal(t, 10, k.Len())
+		}
+		require.EqualValues(t, 20, k.Stats().RefusedFull)
+		releases[3]()
+		time.Sleep(5 * time.Second)
+		pipe(k)
+		synctest.Wait()
+		require.Equal(t, 10, k.Len())
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonEvicted])
 	})
 }
 
@@ -215,7 +241,7 @@ func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
 		_, err := from("192.0.2.1")
 		require.NoError(t, err)
 		require.Len(t, c.list(), 8)
-		time.Sleep(2 * time.Minute)
+		time.Sleep(5 * time.Minute) // nobody reads, and the connection shows no socket
 		require.Zero(t, k.shares.keys())
 	})
 }

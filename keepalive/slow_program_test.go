@@ -3,6 +3,7 @@ package keepalive
 import (
 	"io"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -50,15 +51,17 @@ func eachNetwork(t *testing.T, test func(t *testing.T, network string) (steady b
 func TestSlowHandlerClosesNoPeerThatGoesOnSending(t *testing.T) {
 	t.Parallel()
 	eachActivity(t, []Activity{ActivityRead, ActivityReadWrite, ActivityManual}, func(t *testing.T, activity Activity) {
-		eachNetwork(t, func(t *testing.T, network string) bool { return testSlowHandler(t, network, activity) })
+		eachNetwork(t, func(t *testing.T, network string) bool {
+			return testSlowHandler(t, network, activity, func(c net.Conn) net.Conn { return c })
+		})
 	})
 }
 
-func testSlowHandler(t *testing.T, network string, activity Activity) bool {
+func testSlowHandler(t *testing.T, network string, activity Activity, layer func(net.Conn) net.Conn) bool {
 	var log logtest.Log
 	k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: activity, Logger: log.Logger(slog.LevelWarn)})
 	peer, inner := connect(t, network)
-	conn := k.Conn(inner)
+	conn := k.Conn(layer(inner))
 	spoke, steady := talk(t, peer, 6*short)
 	guarded := k.Len()
 	_, failure := conn.Read(make([]byte, 1000))
@@ -83,6 +86,51 @@ func testSlowHandler(t *testing.T, network string, activity Activity) bool {
 	require.GreaterOrEqual(t, time.Since(last), short)
 	require.Less(t, time.Since(last), 6*short+forgiven(k))
 	return true
+}
+
+// The peer sends more than the queue takes, and has to wait until the program reads. Then it says nothing more.
+func TestAFullQueueIsNoSilenceOfThePeer(t *testing.T) {
+	t.Parallel()
+	eachActivity(t, activitiesHere(), func(t *testing.T, activity Activity) {
+		for _, network := range networksHere() {
+			t.Run("network="+network, func(t *testing.T) {
+				t.Parallel()
+				testFullQueue(t, network, activity)
+			})
+		}
+	})
+}
+
+func testFullQueue(t *testing.T, network string, activity Activity) {
+	const timeout = 100 * ms
+	k := newKeeper(t, Config{Timeout: timeout, Tick: 5 * ms, Activity: activity})
+	peer, inner := connect(t, network)
+	sent := fill(t, peer)
+	conn := k.Conn(inner)
+	time.Sleep(8 * timeout)
+	require.Equal(t, 1, k.Len())
+	require.Positive(t, k.Stats().Slow)
+
+	read := time.Now()
+	got, err := io.Copy(io.Discard, struct{ io.Reader }{conn})
+	requireIdleTimeout(t, err)
+	require.Equal(t, sent, got)
+	require.GreaterOrEqual(t, time.Since(read), timeout)
+}
+
+// fill writes until the peer takes no more, and returns how many bytes it has taken.
+func fill(t *testing.T, c net.Conn) (sent int64) {
+	for patience := time.Millisecond; ; patience = 100 * ms { // the second time, nothing is under way
+		require.NoError(t, c.SetWriteDeadline(time.Now().Add(patience)))
+		for err := error(nil); err == nil; {
+			var n int
+			n, err = c.Write(make([]byte, 32<<10))
+			sent += int64(n)
+		}
+		if patience > ms {
+			return sent
+		}
+	}
 }
 
 // The program has read a message when the deadline passes, and is about to call Touch.

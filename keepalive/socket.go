@@ -1,37 +1,29 @@
 package keepalive
 
 import (
-	"errors"
 	"net"
-	"syscall"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
-// tells reports whether the socket of a connection knows when bytes last arrived. If so, the
-// Keeper need not see them all.
-func tells(c net.Conn) (yes bool) {
-	if !socketsTell {
-		return false
+// askSocket has f look at the socket of a connection, or of the one inside it. It returns
+// socket.ErrNone if none shows a socket.
+func askSocket(c net.Conn, unwrap func(net.Conn) net.Conn, f func(fd uintptr)) error {
+	raw, _, err := socket.Of(c, unwrap)
+	if err != nil {
+		return err
 	}
-	return control(c, func(fd uintptr) { yes = socketTells(fd) }) == nil && yes
+	return raw.Control(f)
 }
 
-// control has f look at the socket of a connection, or of the one inside it.
-func control(c net.Conn, f func(fd uintptr)) error {
-	for range maxLayers {
-		switch inner := c.(type) {
-		case syscall.Conn:
-			raw, err := inner.SyscallConn()
-			if err != nil {
-				return err
-			}
-			return raw.Control(f)
-		case interface{ NetConn() net.Conn }:
-			c = inner.NetConn()
-		default:
-			return errNoSocket
-		}
+// unwrap returns Config.Unwrap, or nil. A panic in it is reported, and leads nowhere.
+func (k *Keeper) unwrap() func(net.Conn) net.Conn {
+	unwrap := k.policy.Load().Unwrap
+	if unwrap == nil {
+		return nil
 	}
-	return errNoSocket
+	return func(c net.Conn) (inner net.Conn) {
+		k.call("Unwrap", func() { inner = unwrap(c) })
+		return inner
+	}
 }
-
-var errNoSocket = errors.New("keepalive: no socket")

@@ -123,6 +123,13 @@ func (g *Guard) hold(n int32) {
 	g.setState(s, g.limitNow())
 }
 
+// isHeld reports whether the connection is held.
+func (g *Guard) isHeld() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state().Holds > 0
+}
+
 // Deadline returns when the connection will be closed at the earliest if nothing more is heard
 // of its peer, and for what reason. It is a forecast: a verdict of OnIdle, bytes waiting in the
 // socket, pressure or [Keeper.Update] can change it. The zero time and reason 0 mean no end, as

@@ -67,7 +67,7 @@ func (c *conn) WriteTo(w io.Writer) (n int64, err error) {
 		return io.Copy(w, readOnly{c})
 	}
 	var first int64
-	if c.addrUnknown.Load() {
+	if c.isUnknown() {
 		first, err = io.Copy(w, &oneRead{c: c})
 		if first == 0 || err != nil {
 			return first, err
@@ -76,7 +76,7 @@ func (c *conn) WriteTo(w io.Writer) (n int64, err error) {
 	done := c.reading()
 	n, err = from.WriteTo(w)
 	if err == nil {
-		c.broken.Store(true) // the peer has ended it
+		c.flags.Or(connBroken) // the peer has ended it
 	}
 	return first + n, done(n, err)
 }
@@ -120,7 +120,7 @@ func (c *conn) reading() func(n int64, err error) error {
 // bareReader returns the reader inside a guarded connection, or inside an io.LimitedReader over
 // one: only the bare one can be spliced. done is to be called with the result of the transfer.
 func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
-	splices := func(c *conn) bool { return c.guard.tells() && !c.addrUnknown.Load() }
+	splices := func(c *conn) bool { return c.guard.tells() && !c.isUnknown() }
 	switch r := r.(type) {
 	case interface{ self() *conn }:
 		if splices(r.self()) {

@@ -15,3 +15,12 @@ func unread(fd uintptr) int {
 	}
 	return n
 }
+
+// receiveBuffer returns how many bytes the receive queue of a socket takes, or 0 if it does not tell.
+func receiveBuffer(fd uintptr) int {
+	size, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		return 0
+	}
+	return size
+}

@@ -19,3 +19,12 @@ func unread(fd uintptr) int {
 	}
 	return int(n)
 }
+
+// receiveBuffer returns how many bytes the receive queue of a socket takes at least, or 0 if it does not tell.
+func receiveBuffer(fd uintptr) int {
+	size, err := windows.GetsockoptInt(windows.Handle(fd), windows.SOL_SOCKET, windows.SO_RCVBUF)
+	if err != nil {
+		return 0
+	}
+	return size
+}

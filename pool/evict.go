@@ -65,6 +65,9 @@ func (p *Pool[V]) evictOne() bool {
 		for len(e.idlest) > 0 {
 			m := e.idlest[len(e.idlest)-1]
 			e.idlest = e.idlest[:len(e.idlest)-1]
+			if v, running := m.Value(); !running || !p.isEvictable(v) {
+				continue
+			}
 			if m.HandOverIdle(now - e.minIdle) {
 				e.evicted[m] = now // isEvicted waits for p.mu
 				return true
@@ -83,7 +86,7 @@ func (p *Pool[V]) evictOne() bool {
 // search looks for members to evict and reports whether there are any. None may be left. p.mu must be held.
 func (p *Pool[V]) search(now time.Duration) bool {
 	e := &p.eviction
-	for _, i := range p.idlest(maxEvicted, searchAmong, now-e.minIdle) {
+	for _, i := range p.idlest(maxEvicted, searchAmong, now-e.minIdle, p.isEvictable) {
 		if i.touched <= now-e.minIdle {
 			e.idlest = append(e.idlest, i.member)
 		}
@@ -109,3 +112,5 @@ func (p *Pool[V]) isEvicted(m *Member[V]) bool {
 	evicted[m] = 0
 	return true
 }
+
+func (p *Pool[V]) isEvictable(v V) bool { return p.evictable == nil || p.evictable(v) }

@@ -17,7 +17,7 @@ const (
 	Wait
 
 	// EvictIdlest lets the newcomer in and the member with the oldest touch out, if this
-	// touch is old enough (Config.MinIdle). The member is handed to Config.Evict, and until
+	// touch is old enough (Config.MinIdle), and Config.Evictable allows it. The member is handed to Config.Evict, and until
 	// Evict decides, a touch still saves it. So for a moment the pool may have up to 64
 	// members more than its capacity. If touches have saved some, it stays over its capacity
 	// until the next newcomer has all that are too many evicted.

@@ -521,3 +521,34 @@ func TestMinIdleIsEarly(t *testing.T) {
 		require.ErrorIs(t, err, ErrFull, "touched 102ms ago, MinIdle is 200ms")
 	})
 }
+
+// Who may not be evicted is passed over, by the search and after it, and newcomers find no room in their place.
+func TestOnlyTheEvictableAreEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := map[int]bool{}
+		var evicted []int
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: 3, Full: EvictIdlest,
+			Evictable: func(v int) bool { return !kept[v] },
+			Evict:     func(m *Member[int], v int) { evicted = append(evicted, v); m.Expire() },
+		})
+		add := func(v int) error {
+			time.Sleep(2 * time.Second)
+			_, err := p.Add(v)
+			synctest.Wait()
+			return err
+		}
+		for v := range 3 {
+			require.NoError(t, add(v))
+		}
+		kept[0] = true
+		require.NoError(t, add(3))
+		require.Equal(t, []int{1}, evicted, "the idlest of the others")
+		kept[2] = true // found already, and not evicted yet
+		require.NoError(t, add(4))
+		require.Equal(t, []int{1, 3}, evicted)
+		kept[4] = true
+		require.ErrorIs(t, add(5), ErrFull)
+		require.Equal(t, 3, p.Len())
+	})
+}

@@ -21,7 +21,7 @@ func (p *Pool[V]) Idlest(n int) []V {
 		return nil
 	}
 	var idlest []V
-	for _, i := range p.idlest(n, math.MaxInt, 0) {
+	for _, i := range p.idlest(n, math.MaxInt, 0, func(V) bool { return true }) {
 		idlest = append(idlest, i.value)
 	}
 	return idlest
@@ -34,9 +34,9 @@ type idler[V any] struct {
 	touched time.Duration
 }
 
-// idlest returns the n members with the oldest touches. After a look at enough members, it
+// idlest returns the n members with the oldest touches among those that are wanted. After a look at enough members, it
 // is content with touches older than the given instant.
-func (p *Pool[V]) idlest(n, enough int, older time.Duration) []idler[V] {
+func (p *Pool[V]) idlest(n, enough int, older time.Duration, wanted func(v V) bool) []idler[V] {
 	var found []idler[V]
 	isFound := map[*Member[V]]bool{} // the wheel may show a member twice
 	latest := time.Duration(math.MaxInt64)
@@ -47,7 +47,7 @@ func (p *Pool[V]) idlest(n, enough int, older time.Duration) []idler[V] {
 		enough -= len(timers)
 		for _, m := range timers {
 			v, running := m.Value()
-			if touched, _ := m.Touched(); running && touched < latest && !isFound[m] {
+			if touched, _ := m.Touched(); running && touched < latest && !isFound[m] && wanted(v) {
 				isFound[m] = true
 				found = append(found, idler[V]{m, v, touched})
 			}

@@ -59,6 +59,10 @@ type Config[V any] struct {
 	// then.
 	Evict func(m *Member[V], v V)
 
+	// Evictable, if not nil, reports whether a member may be evicted. Newcomers are refused if
+	// nobody is left. It is called by Add and Join, must be quick, and must not use the pool.
+	Evictable func(v V) bool
+
 	// Due is called by one of the wheel's workers with each due member, and its value. It
 	// ends the membership with Expire, or gives the member more time with Rearm or TouchAt,
 	// at once or later. Until then the member is still in the pool, and a touch keeps it
@@ -89,6 +93,8 @@ type Pool[V any] struct {
 	// members without it.
 	mu       sync.Mutex
 	eviction eviction[V]
+
+	evictable func(v V) bool
 }
 
 // New makes a pool and starts its wheel. It returns [ErrArgument], wrapped with the values
@@ -110,6 +116,8 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 		timeout:  cfg.Timeout,
 		full:     cfg.Full,
 		departed: make(chan struct{}, 1),
+
+		evictable: cfg.Evictable,
 	}
 	p.closed, p.close = context.WithCancel(context.Background())
 	w, err := wheel.NewOf(cfg.Wheel, wheel.Funcs[V]{

@@ -10,7 +10,7 @@ func Adapt(p *Policy, s State, e Evidence, now Time) State {
 	case q.Stage == Ignored, q.Stage == Waiting && p.DryRun: // by the policy before
 		s.Silence = Silence{Edge: q.Edge}
 	case (q.Stage == Probing || q.Stage == Waiting && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
-		s.Silence = Silence{Edge: q.Edge, Rounds: q.Rounds, Seen: q.Seen}
+		s.Silence = Silence{Edge: q.Edge, Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
 	}
 	if p.DryRun && s.Doom.End != AtOnce {
 		s.Doom = Doom{}

@@ -93,7 +93,7 @@ func TestFirstMessageAfterUpdate(t *testing.T) {
 	s = rules.Adapt(&p, s, rules.Evidence{}, at(1))
 	trace(t, p, s,
 		row{now: at(4), want: wait(at(5))},
-		row{now: at(5), with: and(life(rules.Touches), asked(rules.Socket{Received: at(3), Taken: 1})), want: slowUntil(at(7))},
+		row{now: at(5), with: and(life(rules.Touches), asked(rules.Socket{Received: at(3), Taken: 1})), want: sparedUntil(at(7))},
 		row{now: at(7), with: and(life(rules.Touches), mute), want: closes(rules.FirstMessage)})
 }
 

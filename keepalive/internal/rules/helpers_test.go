@@ -128,6 +128,11 @@ func heard(at rules.Time) rules.Outcome {
 	return rules.Outcome{Do: rules.Heard, Until: at, Spared: true}
 }
 
+// sparedUntil is waiting for this program, with nothing left to read.
+func sparedUntil(until rules.Time) rules.Outcome {
+	return rules.Outcome{Do: rules.Wait, Until: until, Spared: true}
+}
+
 func slowUntil(until rules.Time) rules.Outcome {
 	return rules.Outcome{Do: rules.Wait, Until: until, Spared: true, Slow: true}
 }

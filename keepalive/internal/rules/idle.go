@@ -137,6 +137,9 @@ func (d *decision) slowToRead() bool {
 	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
 		return d.late(d.e.DueAt) && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
 	}
+	if k.Full {
+		return true
+	}
 	end = k.Received
 	for range 1 + maxRounds {
 		end = end.Add(d.p.ReadIdle)

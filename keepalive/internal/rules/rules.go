@@ -103,6 +103,8 @@ type Socket struct {
 	Arrived  uint64 // bytes since the opening
 	Taken    uint64 // bytes read
 	Unread   int    // bytes waiting to be read
+	Full     bool   // so many that the peer may have to wait with more
+	Hidden   bool   // bytes may wait where nobody sees them, and this program does not read
 	Moves    bool   // a transfer is under way, and nobody sees its bytes
 	Acked    uint64 // bytes that the peer has acknowledged
 	Pending  bool   // the peer has not acknowledged all that was written
@@ -134,8 +136,8 @@ type Outcome struct {
 
 	// What is counted.
 	Would    [Reasons]bool // without the dry run, it would be closed for these
-	Spared   bool          // it was to be closed, and the socket had heard of its peer
-	Slow     bool          // it lives because this program is slow: bytes wait to be read
+	Spared   bool          // it was to be closed, and the socket had heard of its peer, or may have
+	Slow     bool          // and because this program is slow: bytes wait to be read
 	Edges    [2]int        // edges of silence just reached: from, and one more than to
 	NearMiss bool          // a silence has ended, and was nearly long enough
 }

@@ -12,6 +12,7 @@ type Silence struct {
 	Probes uint8  // number of the last probe
 	Rounds uint8  // how often the connection was given more time because this program is slow
 	Slow   bool   // it has more time now
+	Full   bool   // unread bytes filled the receive queue when the socket was last asked
 	Stuck  bool   // the peer of a held connection did not take all that was written
 	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
@@ -163,19 +164,41 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 		return d.hear(k.Took), true // it can't see a probe behind these bytes
 	case unseen && k.Unread == 0 && (q.Slow || late):
 		return d.hear(d.now), true // the peer waits for an answer
+	case (k.Full || q.Full) && d.now >= due && q.Stage != Ignored && d.heldUp(took || !k.Full):
+		return d.slow(d.s.Silence.Rounds, d.now.Add(patience)), true
 	case k.Unread > 0 && touches && fresh && q.Slow && !took:
 		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all
 	case k.Unread > 0 && !touches && took && (q.Slow || unseen || k.Moves):
 		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
 	case d.now >= due && q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
 		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.blur(), d.now.Sub(due)))), true
+	case d.now >= due && q.Rounds < maxRounds && k.Hidden && q.Stage != Ignored:
+		return d.slow(q.Rounds+1, d.now.Add(patience)), true
 	}
 	return Outcome{}, false
 }
 
+// heldUp reports whether the peer of a full receive queue, or of one that was full, could not send because of
+// this program. As long as the queue is full, it is so. Once the program has read, the peer has a timeout to
+// go on. If only touches are life, somebody who reads and does not touch gains some rounds at most.
+func (d *decision) heldUp(read bool) bool {
+	q := &d.s.Silence
+	switch {
+	case d.e.Life != Touches:
+		q.Rounds = 0
+	case read && q.Slow:
+		if q.Rounds == maxRounds {
+			return false
+		}
+		q.Rounds++
+	}
+	return true
+}
+
 // note notes what the socket says: only later signs of life are news.
 func (d *decision) note() {
-	d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}, false
+	q := &d.s.Silence
+	q.Seen, q.Stuck, q.Full = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}, false, d.socket.Full
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision is late,
@@ -207,7 +230,7 @@ func (d *decision) hear(at Time) Outcome {
 
 // slow gives this program time to read what is there, or to touch for what it has read.
 func (d *decision) slow(rounds uint8, until Time) Outcome {
-	d.out.Spared, d.out.Slow = true, true
+	d.out.Spared, d.out.Slow = true, d.socket.Unread > 0
 	q := &d.s.Silence
 	q.Slow, q.Rounds, q.Until = true, rounds, until
 	return d.wait(until)
@@ -262,7 +285,7 @@ func (d *decision) ignore(why Reason) Outcome {
 // enter begins a stage of the present silence.
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
-	next.Edge, next.Rounds, next.Seen, next.Stuck = q.Edge, q.Rounds, q.Seen, q.Stuck
+	next.Edge, next.Rounds, next.Seen, next.Stuck, next.Full = q.Edge, q.Rounds, q.Seen, q.Stuck, q.Full
 	if d.isFinal() && (next.Stage == Waiting || next.Stage == Ignored) {
 		next.Probes = lastProbe
 	}

@@ -83,14 +83,14 @@ func TestSilence(t *testing.T) {
 			{now: at(30), with: asked(rules.Socket{Unread: 1}), want: closes(rules.Idle)},
 		}},
 		{name: "bytes read, and no touch yet", rows: []row{
-			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(15), Taken: 1})), want: slowUntil(at(18))},
+			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(15), Taken: 1})), want: sparedUntil(at(18))},
 			{now: at(18), with: touchedAt(at(17)), want: wait(at(33))},
 		}},
 		{name: "bytes at once with the touch", rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(1), Taken: 1})), want: closes(rules.Idle)},
 		}},
 		{name: "bytes after the touch, and a hand that sleeps", policy: rules.Policy{Sleep: 8 * tick}, rows: []row{
-			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(2), Taken: 1})), want: slowUntil(at(32))},
+			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(2), Taken: 1})), want: sparedUntil(at(32))},
 		}},
 		{name: "nobody reads what arrives", rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(15), Unread: 1})), want: slowUntil(at(18))},

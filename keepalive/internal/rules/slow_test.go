@@ -52,8 +52,8 @@ func TestSlowReader(t *testing.T) {
 			{now: at(18), with: and(touches, socket(1, 3, at(10))), want: slowUntil(at(20))},
 		}},
 		{"all was read, and the touch may still come", []row{
-			{now: at(16), with: and(touches, socket(0, 5, at(10))), want: rules.Outcome{Do: rules.Wait, Until: at(18), Spared: true, Slow: true}},
-			{now: at(18), with: and(touches, socket(0, 5, at(10))), want: slowUntil(at(20))},
+			{now: at(16), with: and(touches, socket(0, 5, at(10))), want: sparedUntil(at(18))},
+			{now: at(18), with: and(touches, socket(0, 5, at(10))), want: sparedUntil(at(20))},
 		}},
 		{"all was read a timeout ago", []row{{now: at(18), with: and(touches, socket(0, 5, at(2))), want: closes(rules.Idle)}}},
 		{"all was read", []row{{now: at(16), with: and(reads, socket(0, 5, at(10))), want: closes(rules.Idle)}}},
@@ -87,6 +87,89 @@ func TestSlowReader(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { trace(t, rules.Policy{}, rules.State{}, c.rows...) })
 	}
+}
+
+// A peer that has filled the receive queue can send no more. That is our slowness for as long as the queue is full.
+func TestFullQueue(t *testing.T) {
+	reads, touches, arrivals := life(rules.Reads), life(rules.Touches), life(rules.Arrivals)
+	socket := func(unread int, taken uint64) func(e *rules.Evidence) {
+		return asked(rules.Socket{Heard: 0, Received: 0, Arrived: 9, Signs: 9, Unread: unread, Taken: taken, Full: unread >= 5})
+	}
+	dry := rules.Policy{DryRun: true}
+	for _, c := range []struct {
+		name   string
+		policy rules.Policy
+		rows   []row
+	}{
+		{"for ever", rules.Policy{}, []row{
+			{now: at(16), with: and(reads, socket(9, 0)), want: slowUntil(at(32))},
+			{now: at(32), with: and(reads, socket(9, 0)), want: slowUntil(at(48))},
+			{now: at(48), with: and(reads, socket(9, 0)), want: slowUntil(at(64))},
+			{now: at(64), with: and(reads, socket(9, 0)), want: slowUntil(at(80))},
+			{now: at(80), with: and(reads, socket(9, 0)), want: slowUntil(at(96))},
+		}},
+		{"read, and nobody touches, and the peer has a timeout", rules.Policy{}, []row{
+			{now: at(16), with: and(touches, socket(9, 0)), want: slowUntil(at(32))},
+			{now: at(32), with: and(touches, socket(9, 0)), want: slowUntil(at(48))},
+			{now: at(48), with: and(touches, socket(0, 9)), want: sparedUntil(at(64))},
+			{now: at(64), with: and(touches, socket(0, 9)), want: closes(rules.Idle)},
+		}},
+		{"read past us, and the peer has a timeout", rules.Policy{}, []row{
+			{now: at(16), with: and(reads, socket(9, 0)), want: slowUntil(at(32))},
+			{now: at(32), with: and(reads, socket(0, 9)), want: sparedUntil(at(48))},
+			{now: at(48), with: and(reads, socket(0, 9)), want: closes(rules.Idle)},
+		}},
+		{"arrivals, and all are read", rules.Policy{}, []row{
+			{now: at(16), with: and(arrivals, socket(9, 0)), want: slowUntil(at(32))},
+			{now: at(32), with: and(arrivals, socket(0, 9)), want: heard(at(32))},
+		}},
+		{"some is read, and the rest never", rules.Policy{}, []row{
+			{now: at(16), with: and(arrivals, socket(9, 0)), want: slowUntil(at(32))},
+			{now: at(32), with: and(arrivals, socket(1, 8)), want: slowUntil(at(48))},
+			{now: at(48), with: and(arrivals, socket(1, 8)), want: slowUntil(at(50))},
+			{now: at(50), with: and(arrivals, socket(1, 8)), want: slowUntil(at(52))},
+			{now: at(52), with: and(arrivals, socket(1, 8)), want: slowUntil(at(54))},
+			{now: at(54), with: and(arrivals, socket(1, 8)), want: closes(rules.Idle)},
+		}},
+		{"no message among more than can be read", rules.Policy{}, []row{
+			{now: at(16), with: and(touches, socket(9, 1)), want: slowUntil(at(32))},
+			{now: at(32), with: and(touches, socket(9, 2)), want: slowUntil(at(48))},
+			{now: at(48), with: and(touches, socket(9, 3)), want: slowUntil(at(64))},
+			{now: at(64), with: and(touches, socket(9, 4)), want: slowUntil(at(80))},
+			{now: at(80), with: and(touches, socket(9, 5)), want: closes(rules.Idle)},
+		}},
+		{"a dry run", dry, []row{
+			{now: at(16), with: and(reads, socket(9, 0)), want: slowUntil(at(32))},
+			{now: at(32), with: and(reads, socket(0, 9)), want: sparedUntil(at(48))},
+			{now: at(48), with: and(reads, socket(0, 9)), want: counted(wait(at(64)), rules.Idle)},
+			{now: at(64), with: and(reads, mute), want: wait(at(80))},
+		}},
+		{"an answer behind it", probing, []row{
+			{now: at(8), with: and(reads, mute, sent), want: wait(at(12))},
+			{now: at(12), with: and(touches, socket(9, 0)), want: slowUntil(at(20))},
+			{now: at(20), with: and(touches, socket(9, 0)), want: slowUntil(at(28))},
+		}},
+		{"nothing read", rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick}, []row{
+			{now: at(60), with: and(reads, socket(9, 0)), want: rules.Outcome{Do: rules.Wait, Until: at(1000), Spared: true, Slow: true}},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { trace(t, c.policy, rules.State{}, c.rows...) })
+	}
+}
+
+// Bytes may wait where nobody sees them. A program that does not read has three timeouts more.
+func TestHiddenBytes(t *testing.T) {
+	hidden := func(e *rules.Evidence) { mute(e); e.Socket.Hidden = true }
+	trace(t, rules.Policy{}, rules.State{},
+		row{now: at(16), with: hidden, want: sparedUntil(at(32))},
+		row{now: at(32), with: hidden, want: sparedUntil(at(48))},
+		row{now: at(48), with: hidden, want: sparedUntil(at(64))},
+		row{now: at(64), with: hidden, want: closes(rules.Idle)})
+	trace(t, rules.Policy{}, rules.State{},
+		row{now: at(16), with: hidden, want: sparedUntil(at(32))},
+		row{now: at(32), with: mute, want: closes(rules.Idle)}) // it reads, and there is nothing
+	trace(t, rules.Policy{DryRun: true}, rules.State{Silence: rules.Silence{Stage: rules.Ignored, Until: at(16)}},
+		row{now: at(16), with: hidden, want: wait(at(32))})
 }
 
 // Nobody touches for an answer among arrivals, so the socket is asked four times within ProbeTimeout.
