@@ -19,8 +19,8 @@ const (
 // If ctx is done first, or is done already, Drain no longer waits for requests. The connections
 // whose turn has come are closed, and their farewells still get Closing.Timeout: Drain waits for
 // that long, or for twice as long if a function of the Config hangs. The others stay. Drain then
-// returns an error with the number of connections left, wrapping ctx.Err(). After [Keeper.Resume]
-// the error says "resumed" instead.
+// returns an error wrapping ctx.Err(), with the number of connections left, or else of those cut in
+// the middle of a request. After [Keeper.Resume] the error says "resumed" instead.
 //
 // Drain waits for functions of the Config. Called in one of them, it would wait for itself
 // until ctx is done.
@@ -43,10 +43,11 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 	told()
 	for k.remaining() > 0 {
 		if !wait(drainPoll) {
+			cut := 0
 			if ctx.Err() != nil {
-				k.hurry(leaving)
+				cut = k.hurry(leaving)
 			}
-			return k.notDrained(ctx)
+			return k.notDrained(ctx, cut)
 		}
 	}
 	return nil
@@ -72,11 +73,14 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 	return guards
 }
 
-// hurry closes dismissed connections at once, also in the middle of a request, and waits for their
-// farewells.
-func (k *Keeper) hurry(dismissed []*Guard) {
+// hurry closes dismissed connections at once, and waits for their farewells. It returns how many it
+// has cut in the middle of a request.
+func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
 	for _, g := range dismissed {
 		if g.isOpen() {
+			if g.isUnderWay() {
+				cut++
+			}
 			g.condemn(ReasonDrain)
 		}
 	}
@@ -85,9 +89,10 @@ func (k *Keeper) hurry(dismissed []*Guard) {
 			dismissed = dismissed[1:]
 		}
 		if len(dismissed) == 0 && k.leaving.Load() == 0 {
-			return
+			break
 		}
 	}
+	return cut
 }
 
 // Resume ends what Drain has begun: new connections are taken again.
@@ -97,11 +102,13 @@ func (k *Keeper) Resume() { k.draining.Store(false) }
 // farewell under way. One that is just ending may count twice.
 func (k *Keeper) remaining() int { return k.Len() + int(k.leaving.Load()) }
 
-func (k *Keeper) notDrained(ctx context.Context) error {
+func (k *Keeper) notDrained(ctx context.Context, cut int) error {
 	n := k.remaining()
 	switch {
-	case n == 0:
+	case n == 0 && cut == 0:
 		return nil
+	case n == 0:
+		return fmt.Errorf("keepalive: drain cut %d connections in the middle of a request: %w", cut, ctx.Err())
 	case ctx.Err() != nil:
 		return fmt.Errorf("keepalive: drain with %d connections left: %w", n, ctx.Err())
 	}

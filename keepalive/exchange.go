@@ -79,6 +79,13 @@ func (g *Guard) localReason() Reason {
 	return ReasonLocal
 }
 
+// isUnderWay reports whether an exchange is under way.
+func (g *Guard) isUnderWay() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.exchangeNow() == rules.Never
+}
+
 // exchangesNow returns the exchanges, or nil. mu must be held.
 func (u *user) exchangesNow() *exchanges {
 	if u == nil {
