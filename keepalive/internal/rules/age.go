@@ -54,6 +54,11 @@ func (d *decision) aged() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
+	if d.p.MaxGrace == 0 {
+		if out, wanted, yes := d.requested(d.p.ageDeadline(d.s, &d.e)); wanted || yes {
+			return out, wanted
+		}
+	}
 	d.s.AgeOver = true
 	return d.doom(MaxAge, AtItsTurn)
 }

@@ -63,6 +63,11 @@ func (d *decision) doomed() (Outcome, bool) {
 		d.s.Doom, d.s.AgeOver = Doom{}, false
 		return Outcome{}, false
 	}
+	if q.End == Between {
+		if out, wanted, yes := d.requested(d.e.Exchange); wanted || yes {
+			return out, wanted
+		}
+	}
 	if q.End >= UnlessRead {
 		if out, wanted := d.look(0); wanted {
 			return out, true

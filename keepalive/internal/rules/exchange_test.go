@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,8 @@ func TestExchanges(t *testing.T) {
 	grace.MaxGrace = 3 * tick
 	dry.DryRun = true
 	paced.Paced = true
-	underWay, over := exchangeUntil(rules.Never), exchangeUntil(at(22))
+	underWay, over := exchangeUntil(rules.Never), and(exchangeUntil(at(22)), mute)
+	unread := func(e *rules.Evidence) { e.Socket.Unread = 1 }
 	quiet, tell, queue := wait(at(1000)), rules.Outcome{Do: rules.Tell}, rules.Outcome{Do: rules.Queue, Why: rules.MaxAge}
 	drained := rules.State{}.Dismissed(rules.Drain)
 	for _, c := range []struct {
@@ -34,7 +36,14 @@ func TestExchanges(t *testing.T) {
 			{now: at(20), with: underWay, want: tell},
 			{now: at(20), with: underWay, want: quiet},
 			{now: at(21), with: over, want: quiet},
+			{now: at(22), with: exchangeUntil(at(22)), want: look},
 			{now: at(22), with: over, want: ends(rules.MaxAge)},
+		}, 0},
+		{"an age, and an unread request", age, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(22), with: and(over, unread), want: quiet},
+			{now: at(22).Add(10*time.Second) - 1, with: and(over, unread), want: quiet},
+			{now: at(22).Add(10 * time.Second), with: and(over, unread), want: ends(rules.MaxAge)},
 		}, 0},
 		{"an age, told", age, rules.State{}, []row{{now: at(20), with: underWay, want: tell}}, at(22)},
 		{"a grace", grace, rules.State{}, []row{
@@ -57,6 +66,8 @@ func TestExchanges(t *testing.T) {
 		{"a drain", age, drained, []row{
 			{now: at(3), with: underWay, want: quiet},
 			{now: at(21), with: over, want: quiet},
+			{now: at(22), with: exchangeUntil(at(22)), want: look},
+			{now: at(22), with: and(over, unread), want: quiet},
 			{now: at(22), with: over, want: ends(rules.Drain)},
 		}, at(22)},
 		{"a drain, dry run", dry, drained, []row{{now: at(22), with: over, want: ends(rules.Drain)}}, at(22)},
