@@ -246,6 +246,7 @@ func (c *conn) wrote(some bool, err error) error {
 // Reason, if the Keeper has closed the connection.
 func (c *conn) fail(op string, err error) error {
 	if reason := Reason(c.ended.Load()); reason != 0 {
+		c.guard.endContext(reason) // the program learns of the end now
 		e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: reason}
 		if e.Source != nil { // some have none after Close
 			e.Net = e.Source.Network()
@@ -263,7 +264,8 @@ func (c *conn) fail(op string, err error) error {
 }
 
 func (c *conn) Close() error {
-	if c.ended.Load() != 0 {
+	if reason := Reason(c.ended.Load()); reason != 0 {
+		c.guard.endContext(reason)
 		return nil // the Keeper closes it, after the farewell
 	}
 	first := c.guard.release()
@@ -272,7 +274,7 @@ func (c *conn) Close() error {
 	}
 	err := c.inner.Close()
 	if first {
-		reason := ReasonLocal
+		reason := c.guard.localReason()
 		if c.flags.Load()&connBroken != 0 {
 			reason = ReasonPeer
 		}
@@ -310,8 +312,8 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 			g.closed(g.reason())
 		}()
 		end := time.AfterFunc(timeout, func() { // deadlines are the program's
+			c.parted() // first: a Read fails with the close
 			_ = c.inner.Close()
-			c.parted()
 		})
 		defer end.Stop()
 		if up != nil {

@@ -13,13 +13,23 @@ const (
 
 // Drain refuses new connections from now on and closes all others with [ReasonDrain], evenly
 // spread over a time, so that their clients don't all come back at once. It returns after the
-// end of the last connection. If ctx is done first, it returns an error with the number of
-// connections left, wrapping ctx.Err(). After [Keeper.Resume] the error says "resumed" instead.
-// A spread of 0 or less closes all as fast as can be.
+// end of the last connection. A spread of 0 or less closes all as fast as can be. A connection
+// of net/http ends between two requests, see package httpkeepalive.
+//
+// If ctx is done first, or is done already, Drain no longer waits for requests. The connections
+// whose turn has come are closed, and their farewells still get Closing.Timeout: Drain waits for
+// that long, or for twice as long if a function of the Config hangs. The others stay. Drain then
+// returns an error wrapping ctx.Err(), with the number of connections left, or else of those cut in
+// the middle of a request. After [Keeper.Resume] the error says "resumed" instead.
 //
 // Drain waits for functions of the Config. Called in one of them, it would wait for itself
 // until ctx is done.
 func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
+	return k.drain(ctx, spread, func() {})
+}
+
+// drain is Drain. It calls told when all connections are told, or ctx is done.
+func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) error {
 	k.draining.Store(true)
 	logged := time.Now()
 	wait := func(d time.Duration) bool {
@@ -29,19 +39,24 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 		}
 		return sleep(ctx, d) && k.draining.Load()
 	}
-	k.sayGoodbye(spread, wait)
+	leaving := k.sayGoodbye(spread, wait)
+	told()
 	for k.remaining() > 0 {
 		if !wait(drainPoll) {
-			return k.notDrained(ctx)
+			cut := 0
+			if ctx.Err() != nil {
+				cut = k.hurry(leaving)
+			}
+			return k.notDrained(ctx, cut)
 		}
 	}
 	return nil
 }
 
-// sayGoodbye condemns all connections, evenly spread over a time: in each tick as many as are
-// due by then, until none is left or waiting is cut short. It misses nobody: a connection not seen
-// by it has joined later, and guard sees the drain.
-func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) {
+// sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are
+// due by then, until none is left or waiting is cut short. It returns those dismissed. It misses
+// nobody: a connection not seen by it has joined later, and guard sees the drain.
+func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) (dismissed []*Guard) {
 	var guards []*Guard
 	for _, g := range k.pool.All() {
 		guards = append(guards, g)
@@ -50,11 +65,34 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 	for i, g := range guards {
 		for time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {
 			if k.remaining() == 0 || !wait(min(tick, drainPoll)) {
-				return
+				return guards[:i]
 			}
 		}
-		g.condemn(ReasonDrain)
+		g.dismiss(ReasonDrain)
 	}
+	return guards
+}
+
+// hurry closes dismissed connections at once, and waits for their farewells. It returns how many it
+// has cut in the middle of a request.
+func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
+	for _, g := range dismissed {
+		if g.isOpen() {
+			if g.isUnderWay() {
+				cut++
+			}
+			g.condemn(ReasonDrain)
+		}
+	}
+	for end := time.Now().Add(2 * k.policy.Load().Closing.Timeout); time.Now().Before(end); time.Sleep(drainPoll) {
+		for len(dismissed) > 0 && !dismissed[0].isOpen() {
+			dismissed = dismissed[1:]
+		}
+		if len(dismissed) == 0 && k.leaving.Load() == 0 {
+			break
+		}
+	}
+	return cut
 }
 
 // Resume ends what Drain has begun: new connections are taken again.
@@ -64,11 +102,13 @@ func (k *Keeper) Resume() { k.draining.Store(false) }
 // farewell under way. One that is just ending may count twice.
 func (k *Keeper) remaining() int { return k.Len() + int(k.leaving.Load()) }
 
-func (k *Keeper) notDrained(ctx context.Context) error {
+func (k *Keeper) notDrained(ctx context.Context, cut int) error {
 	n := k.remaining()
 	switch {
-	case n == 0:
+	case n == 0 && cut == 0:
 		return nil
+	case n == 0:
+		return fmt.Errorf("keepalive: drain cut %d connections in the middle of a request: %w", cut, ctx.Err())
 	case ctx.Err() != nil:
 		return fmt.Errorf("keepalive: drain with %d connections left: %w", n, ctx.Err())
 	}

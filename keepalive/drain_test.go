@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -128,6 +129,157 @@ func TestADrainEndsWithTheLastConnection(t *testing.T) {
 			begin := time.Now()
 			require.NoError(t, k.Drain(t.Context(), test.spread))
 			require.Less(t, time.Since(begin), 2*time.Second, name)
+		})
+	}
+}
+
+// The context of a drain does not take the time of the farewells.
+func TestADrainWithoutTimeGivesFarewellsTheirs(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"in time": 900 * ms, "stuck": 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Minute})
+			conn, peer := pipe(k)
+			said := false
+			require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+				time.Sleep(slow)
+				_, err := conn.Write([]byte("bye"))
+				said = err == nil
+			}))
+			go func() { _, _ = io.Copy(io.Discard, peer) }()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			begin := time.Now()
+			err := k.Drain(ctx, 0)
+			if slow < time.Second {
+				require.NoError(t, err)
+				require.True(t, said)
+				require.Less(t, time.Since(begin), time.Second)
+			} else {
+				require.EqualError(t, err, "keepalive: drain with 1 connections left: context canceled", name)
+				require.Equal(t, 2*time.Second, time.Since(begin).Truncate(100*ms), "its timeout, and as much for a function that hangs")
+			}
+			time.Sleep(10 * time.Second)
+		})
+	}
+}
+
+// A connection with exchanges ends between two of them, and at the latest with the context.
+func TestADrainWaitsForExchanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		exchange time.Duration // from 0 on, or none
+		over     time.Duration // of the context
+		want     time.Duration // of the connection
+		hijacked bool
+	}{
+		"none, and it is new":      {over: time.Hour, want: lastWord},
+		"an exchange":              {exchange: 5 * time.Second, over: time.Hour, want: 5*time.Second + lastWord},
+		"a long one":               {exchange: 10 * time.Second, over: 5 * time.Second, want: 5 * time.Second},
+		"no more exchanges at all": {exchange: time.Second, over: time.Hour, want: time.Second, hijacked: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			told, ended := 0, time.Time{}
+			k := newKeeper(t, Config{Timeout: 2 * time.Hour, OnClose: func(any, Reason) { ended = time.Now() }})
+			conn, _ := pipe(k)
+			begin := time.Now()
+			Of(conn).exchanges(func() { told++ })
+			if test.exchange > 0 {
+				Of(conn).exchange(true)
+				time.AfterFunc(test.exchange, func() {
+					if test.hijacked {
+						Of(conn).exchanges(nil)
+					} else {
+						Of(conn).exchange(false)
+					}
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), test.over)
+			defer cancel()
+			drained := make(chan error, 1)
+			go func() { drained <- k.Drain(ctx, 0) }()
+			time.Sleep(time.Millisecond)
+			at, reason, ok := Of(conn).Deadline()
+			require.True(t, ok)
+			if test.exchange == 0 {
+				require.Equal(t, ReasonDrain, reason, name)
+				require.Equal(t, test.want, at.Sub(begin).Round(100*ms), name)
+			}
+			if err := <-drained; test.exchange > test.over {
+				require.EqualError(t, err, "keepalive: drain cut 1 connections in the middle of a request: context deadline exceeded")
+			} else {
+				require.NoError(t, err, name)
+			}
+			require.Equal(t, test.want, ended.Sub(begin).Truncate(100*ms), name)
+			require.Equal(t, 1, told, name)
+			require.EqualValues(t, 1, k.Stats().Closed[ReasonDrain], name)
+			time.Sleep(10 * time.Second) // the exchange ends
+		})
+	}
+}
+
+// The program closes the connection because it was told to.
+func TestAnEndAfterTheProgramWasToldHasItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		for _, hijacked := range []bool{false, true} {
+			conn, _ := pipe(k)
+			g := Of(conn)
+			g.exchanges(func() {})
+			g.exchange(true)
+			g.dismiss(ReasonDrain)
+			g.dismiss(ReasonDrain)
+			if hijacked {
+				g.condemn(ReasonMaxAge)
+				g.dismiss(ReasonDrain)
+			} else {
+				require.NoError(t, conn.Close())
+			}
+			synctest.Wait()
+			require.False(t, g.isOpen())
+		}
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonDrain])
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonMaxAge], "at once stays at once")
+	})
+}
+
+func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		grace, exchange, want time.Duration
+		dry, paced            bool
+	}{
+		"none":                {want: time.Minute + lastWord},
+		"one, without grace":  {exchange: 2 * time.Minute, want: 2*time.Minute + lastWord},
+		"one, with a grace":   {exchange: 2 * time.Minute, grace: time.Second, want: time.Minute + time.Second},
+		"none, with a grace":  {grace: 10 * time.Second, want: time.Minute + 10*time.Second},
+		"a dry run":           {exchange: 2 * time.Minute, dry: true},
+		"at its turn":         {exchange: 2 * time.Minute, want: 2*time.Minute + lastWord, paced: true},
+		"a short one, before": {exchange: 30 * time.Second, want: time.Minute + lastWord},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			told, ended := make(chan time.Time, 1), make(chan time.Time, 1)
+			cfg := Config{Timeout: 9 * time.Hour, Age: Age{Max: time.Minute, Jitter: -1, Grace: test.grace}, OnClose: func(any, Reason) { ended <- time.Now() }}
+			cfg.Closing.DryRun = test.dry
+			if test.paced {
+				cfg.Closing.MaxPerSecond = 10
+			}
+			k := newKeeper(t, cfg)
+			conn, _ := pipe(k)
+			begin := time.Now()
+			Of(conn).exchanges(func() { told <- time.Now() })
+			if test.exchange > 0 {
+				Of(conn).exchange(true)
+				time.AfterFunc(test.exchange, func() { Of(conn).exchange(false) })
+			}
+			time.Sleep(3 * time.Minute)
+			if test.dry {
+				require.Empty(t, told)
+				require.Empty(t, ended)
+				return
+			}
+			require.Equal(t, time.Minute, (<-told).Sub(begin).Truncate(time.Second), name)
+			age := (<-ended).Sub(begin)
+			require.GreaterOrEqual(t, age, test.want, name)
+			require.Less(t, age, test.want+time.Second, name)
+			require.EqualValues(t, 1, k.Stats().Closed[ReasonMaxAge], name)
 		})
 	}
 }

@@ -41,6 +41,9 @@ func init() {
 		Upgrade:     (*Guard).upgrade,
 		Backlog:     func(g *Guard, counts bool) { g.setFlag(flagBacklog, counts) },
 		Find:        addFinder,
+		Exchanges:   (*Guard).exchanges,
+		Exchange:    (*Guard).exchange,
+		Drain:       func(ctx context.Context, k *Keeper, told func()) error { return k.drain(ctx, 0, told) },
 		SocketTells: socketTells,
 		MaxLinger:   maxLinger,
 	})

@@ -153,7 +153,7 @@ func (g *Guard) deadline() (end, now rules.Time, why Reason, ok bool) {
 	e := rules.Evidence{Draw: p.draw(g), Born: g.born, Pressure: k.pressure(p, time.Duration(now))}
 	g.mu.Lock()
 	touched, quiet := g.timer.Touched()
-	e.Touched, e.Quiet = rules.Time(touched), quiet
+	e.Touched, e.Quiet, e.Exchange = rules.Time(touched), quiet, g.exchangeNow()
 	end, because := rules.Deadline(p.rulesOf(g), g.state(), e, now)
 	g.mu.Unlock()
 	return end, now, Reason(because), true

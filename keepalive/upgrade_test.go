@@ -3,6 +3,7 @@ package keepalive
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -163,6 +164,50 @@ func TestTheContextEndsAfterTheFarewell(t *testing.T) {
 		require.Equal(t, "bye", string(got))
 		require.ErrorIs(t, context.Cause(ctx), ReasonLocal)
 	})
+}
+
+// Who learns of the end by a Read, a Write or a Close finds the reason in the context, also during the farewell.
+func TestTheContextIsDoneWhenTheProgramLearnsOfTheEnd(t *testing.T) {
+	for name, learn := range map[string]func(conn, peer net.Conn) error{
+		"bytes of the peer": func(conn, peer net.Conn) error {
+			go func() { _, _ = peer.Write([]byte("x")) }()
+			_, err := conn.Read(make([]byte, 1))
+			return err
+		},
+		"the peer has gone": func(conn, peer net.Conn) error {
+			_ = peer.Close()
+			_, err := conn.Read(make([]byte, 1))
+			return err
+		},
+		"a write": func(conn, peer net.Conn) error {
+			_ = peer.Close()
+			_, err := conn.Write([]byte("x"))
+			return err
+		},
+		"a close": func(conn, _ net.Conn) error { return errors.Join(conn.Close(), ReasonLocal) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Minute})
+			conn, peer := pipe(k)
+			ctx := Of(conn).Context()
+			written := make(chan bool)
+			require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+				_, err := conn.Write([]byte("bye"))
+				require.NoError(t, err)
+				close(written)
+				time.Sleep(500 * ms) // as for the peer's answer
+			}))
+			require.True(t, Of(conn).Close(ReasonLocal))
+			_, err := io.ReadFull(peer, make([]byte, 3))
+			require.NoError(t, err)
+			<-written
+			require.NoError(t, ctx.Err(), name)
+			require.ErrorIs(t, learn(conn, peer), ReasonLocal, name)
+			cause := context.Cause(ctx)
+			time.Sleep(time.Second)
+			require.ErrorIs(t, cause, ReasonLocal, name)
+		})
+	}
 }
 
 // A farewell that does not return holds nobody up beyond its time.

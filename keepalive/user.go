@@ -14,7 +14,8 @@ type user struct {
 	cancel    context.CancelCauseFunc
 	probed    rules.Time // of the last unanswered probe, or 0
 	roundTrip time.Duration
-	upgrade   *upgrade // or nil
+	upgrade   *upgrade   // or nil
+	exchanges *exchanges // or nil
 }
 
 // user returns the user of the connection, and makes it if there is none.

@@ -133,6 +133,7 @@ func (v *visit) decide() rules.Outcome {
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
 	e.Unread = g.flags.Load()&flagUnread != 0
+	e.Exchange = g.exchangeNow()
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
@@ -170,7 +171,7 @@ func (v *visit) apply(out rules.Outcome) {
 		v.ask(out.Why)
 		return
 	case rules.Tell:
-		v.call("Age.OnMax", func() { v.policy.Age.OnMax(v.conn) })
+		v.tellAge()
 		return
 	case rules.Queue:
 		v.seen.Turn = v.keeper.pace.take(v.Guard, v.policy)
@@ -189,6 +190,17 @@ func (v *visit) apply(out rules.Outcome) {
 func (v *visit) call(name string, f func()) {
 	v.seen.Socket = nil
 	v.keeper.call(name, f)
+}
+
+// tellAge tells of the maximum age. After a dry run the connection stays, so there is nothing to be said to
+// its peer.
+func (v *visit) tellAge() {
+	if !v.policy.Closing.DryRun {
+		v.tell(ReasonMaxAge)
+	}
+	if onMax := v.policy.Age.OnMax; onMax != nil {
+		v.call("Age.OnMax", func() { onMax(v.conn) })
+	}
 }
 
 // end gives the connection up and has the adapter close it. It reports false if the connection was

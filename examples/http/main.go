@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -74,13 +73,11 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	mux.HandleFunc("/", hello)
 	mux.Handle("/slow", slow())
 	mux.Handle("/lines", http.HandlerFunc(lines))
-	fresh := new(newcomers)
 	srv := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       timeout, // zero would mean ReadTimeout, or none
 		TLSConfig:         config,
-		ConnState:         fresh.note,
 	}
 	httpkeepalive.Wrap(srv, k)
 	ln, err := net.Listen("tcp", addr)
@@ -91,7 +88,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	ln = k.Listener(ln) // below TLS
 
 	stopped := make(chan error, 1)
-	context.AfterFunc(ctx, func() { stopped <- stop(srv, k, fresh) })
+	context.AfterFunc(ctx, func() { stopped <- stop(srv, k) })
 	if config == nil {
 		err = srv.Serve(ln)
 	} else {
@@ -103,32 +100,11 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	return <-stopped
 }
 
-// stop lets requests finish, and then ends the hijacked connections: http.Server has forgotten
-// them. A connection without a request has a second more to send one.
-func stop(srv *http.Server, k *keepalive.Keeper, fresh *newcomers) error {
+// stop lets requests finish, and says farewell to the hijacked connections: http.Server has forgotten them.
+func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	defer time.AfterFunc(time.Second, fresh.close).Stop()
-	return errors.Join(srv.Shutdown(ctx), k.Drain(ctx, 0))
-}
-
-// newcomers are the connections without the header of a request so far. A shutdown waits for them, up to 5 s.
-type newcomers struct{ conns sync.Map }
-
-// note is for http.Server.ConnState.
-func (n *newcomers) note(conn net.Conn, state http.ConnState) {
-	if state == http.StateNew {
-		n.conns.Store(conn, nil)
-	} else {
-		n.conns.Delete(conn)
-	}
-}
-
-func (n *newcomers) close() {
-	n.conns.Range(func(conn, _ any) bool {
-		keepalive.Of(conn).Close(keepalive.ReasonDrain)
-		return true
-	})
+	return httpkeepalive.Shutdown(ctx, srv, k)
 }
 
 func hello(w http.ResponseWriter, r *http.Request) {

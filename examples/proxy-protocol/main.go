@@ -76,7 +76,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	context.AfterFunc(ctx, func() {
 		patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		stopped <- errors.Join(srv.Shutdown(patience), k.Drain(patience, 0))
+		stopped <- httpkeepalive.Shutdown(patience, srv, k)
 	})
 	if err := srv.Serve(k.Listener(&proxyproto.Listener{Listener: ln, ConnPolicy: trust})); !errors.Is(err, http.ErrServerClosed) {
 		return err

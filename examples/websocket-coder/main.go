@@ -115,10 +115,9 @@ func write(ws *websocket.Conn, kind websocket.MessageType, message []byte) error
 	return ws.Write(ctx, kind, message)
 }
 
-// stop ends HTTP connections, and then the sockets: http.Server has forgotten them. It takes up to 5 s
-// if somebody has just connected and asked for nothing yet.
+// stop says goodbye to the sockets, and lets requests finish.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(srv.Shutdown(ctx), k.Drain(ctx, 0))
+	return httpkeepalive.Shutdown(ctx, srv, k)
 }

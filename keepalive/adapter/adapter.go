@@ -216,6 +216,24 @@ func Upgrade(g *keepalive.Guard, probe func() error, farewell func(reason keepal
 // TCP on Linux. A new connection is without, and one with an Upgrade has it always. Any goroutine may call it.
 func CountBacklog(g *keepalive.Guard, counts bool) { funcs.Backlog(g, counts) }
 
+// Exchanges is for a protocol of requests and answers above a connection, such as HTTP. Neither a drain nor a
+// maximum age ends the connection in the middle of an exchange, unless the context of the drain or Age.Grace
+// is over. ending is called once, when the next exchange should be the last one, and must not block. From
+// then on, an end by the program has the reason of the Keeper. A nil ending says that the connection has no
+// exchanges any more, say after an upgrade. Any goroutine may call Exchanges.
+func Exchanges(g *keepalive.Guard, ending func()) { funcs.Exchanges(g, ending) }
+
+// Exchange says that exchanges of a connection with Exchanges are under way, or that none is. After the last
+// one, and after the call of ending, the connection stays for 1.5 s more: time for another request, or for a
+// word in its protocol. Any goroutine may call it.
+func Exchange(g *keepalive.Guard, underWay bool) { funcs.Exchange(g, underWay) }
+
+// Drain is keepalive.Keeper.Drain without a spread. It calls told when it refuses new connections and all
+// others are told, and waits for them after that.
+func Drain(ctx context.Context, k *keepalive.Keeper, told func()) error {
+	return funcs.Drain(ctx, k, told)
+}
+
 // Find gives keepalive.Of a way to the guards of a framework without a place for them: f returns
 // the guard of a connection, or nil for connections it does not know. It is called for all kinds
 // of connections, and by any goroutine. Call Find when the program is initialized.

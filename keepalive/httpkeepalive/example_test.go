@@ -1,6 +1,7 @@
 package httpkeepalive_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,7 +29,30 @@ func Example() {
 	httpkeepalive.Wrap(srv, k)
 	go func() { _ = srv.Serve(k.Listener(ln)) }() // or srv.ServeTLS
 
-	srv.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := httpkeepalive.Shutdown(ctx, srv, k); err != nil {
+		fmt.Println(err)
+	}
+}
+
+// An event stream writes until its client leaves, its connection reaches its maximum age, or the server
+// stops.
+func ExampleEnding() {
+	events := make(chan string)
+	http.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for http.NewResponseController(w).Flush() == nil {
+			select {
+			case event := <-events:
+				fmt.Fprintf(w, "data: %s\n\n", event)
+			case <-httpkeepalive.Ending(r):
+				return
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
 }
 
 // A hijacked connection, or a WebSocket, with a timeout of its own and its session.

@@ -4,6 +4,10 @@
 //	httpkeepalive.Wrap(srv, k)
 //	err := srv.Serve(k.Listener(ln)) // or srv.ServeTLS
 //
+// and at the end
+//
+//	err = httpkeepalive.Shutdown(ctx, srv, k)
+//
 // A connection is idle only while the server waits for its peer:
 //
 //   - Between two requests it is idle, and is closed after Config.Timeout. So is a connection
@@ -19,41 +23,79 @@
 //   - After Hijack the connection is a connection like any other, with its own timeout: see
 //     [Guard] for its handle, and package wskeepalive for WebSockets.
 //
+// A maximum age (keepalive.Age) and a drain end a connection between two requests. At that time
+// the next response says Connection: close, or GOAWAY with HTTP/2. So does the response to a request
+// under way, unless its header has left. Without another request the connection is closed after
+// Age.Grace, or after 1.5 s if there is none. [Ending] tells a handler that does not end by itself, such as an event
+// stream. A request that goes on is cut at the end of Age.Grace, or of the context of the drain. If
+// Age.Grace is zero, a request may take as long as it does.
+//
 // All of this holds for HTTP/1.1 and HTTP/2, plain and over TLS, and with any
 // keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Two settings
 // of http.Server complete it. With an IdleTimeout of less than Config.Timeout, idle connections
 // get a GOAWAY before they are closed. HTTP2.SendPingTimeout finds a peer that vanishes while a
 // stream's window is full: the socket has nothing to send, so the Keeper can't tell.
+//
+// HTTP/2 without TLS is that of net/http, by http.Server.Protocols, or of h2c in golang.org/x/net. With h2c,
+// Wrap does not see the requests, but only whether there are any: a connection is held while any
+// is served, also while its handler waits for its body, and ends between two requests without a GOAWAY.
 package httpkeepalive
 
 import (
 	"context"
-	"io"
-	"log"
-	"net"
+	"errors"
 	"net/http"
-	"sync"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // Wrap tells the Keeper how the server uses its connections. It must be called before the
-// server serves, and after its Handler, ConnContext and ConnState are set: it wraps all three.
-// The server must serve guarded connections of k: from k.Listener, or TLS over them. Wrap
-// leaves other connections alone, and warns of the first in the server's ErrorLog.
+// server serves. It wraps the server's Handler, ConnContext and ConnState, also if they are set
+// after Wrap: when the server begins to serve, its BaseContext looks for them. So set BaseContext
+// before Wrap. The server must serve guarded connections of k: from k.Listener, or TLS over
+// them. Wrap leaves other connections alone, and warns of the first in the server's ErrorLog.
+//
+// Wrap panics if srv or k is nil.
 func Wrap(srv *http.Server, k *keepalive.Keeper) {
-	w := &wrapper{
-		keeper:      k,
-		handler:     srv.Handler,
-		connContext: srv.ConnContext,
-		connState:   srv.ConnState,
-		errorLog:    srv.ErrorLog,
+	mustHave("Wrap", srv, k)
+	w := &wrapper{server: srv, keeper: k}
+	w.handler = w.wrapHandler(srv.Handler)
+	srv.Handler = w.handler
+	srv.ConnContext = w.wrapConnContext(srv.ConnContext)
+	srv.BaseContext = w.wrapBaseContext(srv.BaseContext)
+}
+
+// Shutdown ends a server given to [Wrap], and drains its Keeper. It refuses new connections. It tells
+// WebSockets by their close frames, other connections outside of HTTP by their farewells, and
+// handlers by [Ending] and http.Server.RegisterOnShutdown. It waits for requests, and closes the
+// connections without one. A connection that has not sent its first request yet has 1.5 s for that.
+// Shutdown returns after the last OnClose.
+//
+// When ctx is done, or if it is done already, Shutdown closes what is left, also in the middle of
+// a request. Farewells still get their Closing.Timeout. If a request was cut, the error wraps
+// ctx.Err(). Errors of http.Server.Shutdown are returned, too.
+//
+// All connections of the Keeper are drained, also those of other servers and other protocols. If
+// several servers share a Keeper, call Shutdown for all of them at the same time. Calling it again does
+// what a second call of http.Server.Shutdown does. Shutdown panics if srv or k is nil.
+func Shutdown(ctx context.Context, srv *http.Server, k *keepalive.Keeper) error {
+	mustHave("Shutdown", srv, k)
+	served := make(chan error, 1)
+	drained := adapter.Drain(ctx, k, func() {
+		go func() { served <- srv.Shutdown(ctx) }()
+	})
+	err := <-served
+	if ctx.Err() != nil {
+		_ = srv.Close() // connections that are not the Keeper's
 	}
-	if w.handler == nil {
-		w.handler = http.DefaultServeMux
+	return errors.Join(err, drained)
+}
+
+func mustHave(name string, srv *http.Server, k *keepalive.Keeper) {
+	if srv == nil || k == nil {
+		panic("httpkeepalive: " + name + " needs a server and a Keeper")
 	}
-	srv.Handler, srv.ConnContext, srv.ConnState = w, w.newContext, w.newState
 }
 
 // Guard returns the guard of a request's connection, or nil if the connection is not guarded.
@@ -65,135 +107,13 @@ func Guard(r *http.Request) *keepalive.Guard {
 	return nil
 }
 
-// wrapper has Wrap's functions around those of a server.
-type wrapper struct {
-	keeper      *keepalive.Keeper
-	handler     http.Handler
-	connContext func(context.Context, net.Conn) context.Context
-	connState   func(net.Conn, http.ConnState)
-	errorLog    *log.Logger
-
-	connections sync.Map // of net.Conn to *connection, until it is hijacked or closed
-	warning     sync.Once
-}
-
-type contextKey struct{}
-
-func connectionOf(r *http.Request) *connection {
-	c, _ := r.Context().Value(contextKey{}).(*connection)
-	return c
-}
-
-func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context {
-	if g := keepalive.Of(conn); g != nil && adapter.Keeper(g) == w.keeper {
-		c := &connection{guard: g}
-		w.connections.Store(conn, c)
-		ctx = context.WithValue(ctx, contextKey{}, c)
-	} else {
-		w.warning.Do(func() { w.warn(conn) })
-	}
-	if w.connContext != nil {
-		ctx = w.connContext(ctx, conn)
-	}
-	return ctx
-}
-
-func (w *wrapper) warn(conn net.Conn) {
-	logger := w.errorLog
-	if logger == nil {
-		logger = log.Default()
-	}
-	logger.Printf("httpkeepalive: a connection of type %T is not guarded: the server must serve the Listener of the Keeper given to Wrap", conn)
-}
-
-func (w *wrapper) newState(conn net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateHijacked, http.StateClosed:
-		if c, ok := w.connections.LoadAndDelete(conn); ok {
-			c.(*connection).leave()
-		}
-	}
-	if w.connState != nil {
-		w.connState(conn, state)
-	}
-}
-
-// ServeHTTP serves a request.
-func (w *wrapper) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+// Ending returns a channel that is closed when the connection of a request is to end: at its maximum
+// age, and when its Keeper drains. The handler of an event stream, or of a long poll, should then
+// return. Other handlers need not care: see the package. The channel is nil if the connection is not
+// guarded.
+func Ending(r *http.Request) <-chan struct{} {
 	if c := connectionOf(r); c != nil {
-		if r.Body != nil && r.Body != http.NoBody {
-			servers, own := r, *r // the server looks at the Body of its own
-			own.Body = &body{r.Body, c, servers, &own}
-			r = &own
-			defer func() { servers.MultipartForm = own.MultipartForm }() // it removes the files
-		}
-		c.busy(1)
-		defer c.busy(-1)
+		return c.ending
 	}
-	w.handler.ServeHTTP(rw, r)
-}
-
-// connection is a connection of the server's.
-type connection struct {
-	guard *keepalive.Guard
-
-	mu       sync.Mutex
-	handlers int    // not waiting for the peer
-	left     bool   // it is not the server's any more
-	release  func() // ends the hold, or nil
-}
-
-// busy adds n to the handlers not waiting for the peer.
-func (c *connection) busy(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handlers += n
-	if n > 0 && !c.left {
-		adapter.CountBacklog(c.guard, true) // the server writes the end of the response after the handler
-	}
-	c.hold(c.handlers > 0 && !c.left)
-}
-
-// leave takes the connection away from the server.
-func (c *connection) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left = true
-	adapter.CountBacklog(c.guard, false)
-	c.hold(false)
-}
-
-// hold holds the connection, or releases it. mu must be held.
-func (c *connection) hold(want bool) {
-	switch {
-	case want && c.release == nil:
-		c.release = c.guard.Hold()
-	case !want && c.release != nil:
-		c.release()
-		c.release = nil
-	}
-}
-
-// body is the body of a request. A read waits for the peer.
-type body struct {
-	io.ReadCloser
-	connection   *connection
-	servers, own *http.Request
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	b.connection.busy(-1)
-	defer b.connection.busy(1)
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && b.servers.Trailer != nil {
-		b.own.Trailer = b.servers.Trailer // the server has read it
-	}
-	return n, err
-}
-
-// Close may have to read the rest.
-func (b *body) Close() error {
-	b.connection.busy(-1)
-	defer b.connection.busy(1)
-	return b.ReadCloser.Close()
+	return nil
 }

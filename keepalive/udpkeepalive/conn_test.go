@@ -166,7 +166,10 @@ func TestSeveralReaders(t *testing.T) {
 func TestNobodyReadsAndNobodyDecides(t *testing.T) {
 	t.Parallel()
 	ended := make(chan keepalive.Reason, 1)
-	conn := wrap(t, keepalive.Config{Timeout: 50 * ms, OnClose: func(_ any, r keepalive.Reason) { ended <- r }})
+	conn := wrap(t, keepalive.Config{
+		Timeout: 50 * ms, Closing: keepalive.Closing{Timeout: 50 * ms},
+		OnClose: func(_ any, r keepalive.Reason) { ended <- r },
+	})
 	c := dial(t, conn, "::1")
 	_, err := c.Write([]byte("hello"))
 	require.NoError(t, err)

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -49,7 +48,7 @@ func Serve(ctx context.Context, ln net.Listener, cert tls.Certificate, timeout t
 		return err
 	}
 	defer k.Close()
-	w := &wall{watchers: map[chan string]bool{}, ping: timeout / 2, closing: make(chan struct{})}
+	w := &wall{watchers: map[chan string]bool{}, ping: timeout / 2}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /write", w.write)
 	mux.HandleFunc("GET /events", w.events)
@@ -66,15 +65,13 @@ func Serve(ctx context.Context, ln net.Listener, cert tls.Certificate, timeout t
 		return err
 	case <-ctx.Done():
 	}
-	close(w.closing) // Shutdown waits for the event streams, and not for the WebSockets
 	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(srv.Shutdown(patience), k.Drain(patience, 0))
+	return httpkeepalive.Shutdown(patience, srv, k)
 }
 
 type wall struct {
 	ping     time.Duration
-	closing  chan struct{}
 	mu       sync.Mutex
 	watchers map[chan string]bool
 }
@@ -133,7 +130,7 @@ func (w *wall) events(rw http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(rw, ":\n\n")
 		case <-r.Context().Done():
 			return
-		case <-w.closing:
+		case <-httpkeepalive.Ending(r): // the server stops
 			return
 		}
 	}

@@ -12,7 +12,7 @@ func Adapt(p *Policy, s State, e Evidence, now Time) State {
 	case (q.Stage == Probing || q.Stage == Waiting && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
 		s.Silence = Silence{Edge: q.Edge, Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
 	}
-	if p.DryRun && s.Doom.End != AtOnce {
+	if p.DryRun && s.Doom.End != AtOnce && s.Doom.End != Between {
 		s.Doom = Doom{}
 	}
 	return s

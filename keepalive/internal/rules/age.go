@@ -14,15 +14,17 @@ func (p *Policy) maxAge(draw float64) time.Duration {
 }
 
 // ageDeadline returns when the age of a connection is reached, and then when its grace is
-// over.
-func (p *Policy) ageDeadline(s State, draw float64) Time {
+// over. Without a grace, an exchange under way is waited for.
+func (p *Policy) ageDeadline(s State, e *Evidence) Time {
 	switch {
 	case p.MaxAge == 0 || s.AgeOver:
 		return Never
+	case s.Age.Told != 0 && p.MaxGrace == 0:
+		return max(s.Age.Told, e.Exchange)
 	case s.Age.Told != 0:
 		return s.Age.Told.Add(p.MaxGrace)
 	}
-	return s.Age.From.Add(p.maxAge(draw))
+	return s.Age.From.Add(p.maxAge(e.Draw))
 }
 
 func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
@@ -39,17 +41,22 @@ func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
 
 // aged decides about a connection at its maximum age.
 func (d *decision) aged() (Outcome, bool) {
-	if d.now < d.p.ageDeadline(d.s, d.e.Draw) || d.s.Doom.Why != 0 {
+	if d.now < d.p.ageDeadline(d.s, &d.e) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
 	age := &d.s.Age
 	if age.Told == 0 {
 		age.Told = d.now
-		if d.p.Tells {
+		if d.p.Tells || d.e.Exchange != 0 {
 			return Outcome{Do: Tell}, true
 		}
 		if d.p.MaxGrace > 0 {
 			return Outcome{}, false
+		}
+	}
+	if d.p.MaxGrace == 0 {
+		if out, wanted, yes := d.requested(d.p.ageDeadline(d.s, &d.e)); wanted || yes {
+			return out, wanted
 		}
 	}
 	d.s.AgeOver = true

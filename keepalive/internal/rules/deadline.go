@@ -4,7 +4,7 @@ package rules
 // of its peer, and for what reason, by what is known at the moment. Reason 0 means no end.
 // Only the socket knows of ReadIdle and WriteIdle, and they don't count here.
 func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
-	if s.Doom.Why != 0 {
+	if s.Doom.Why != 0 && s.Doom.End != Between {
 		return now, s.Doom.Why
 	}
 	if !e.Quiet {
@@ -15,13 +15,16 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 	if s.Holds == 0 {
 		end, why = d.silenceDeadline()
 	}
-	if age := p.ageDeadline(s, e.Draw); age < Never {
+	if age := p.ageDeadline(s, &e); age < Never {
 		if s.Age.Told == 0 {
 			age = age.Add(p.MaxGrace)
 		}
 		if age <= end { // it comes first
 			end, why = age, MaxAge
 		}
+	}
+	if s.Doom.Why != 0 && e.Exchange < Never && e.Exchange <= end {
+		end, why = max(now, e.Exchange), s.Doom.Why
 	}
 	return end, why
 }

@@ -13,6 +13,7 @@ type End uint8
 const (
 	AtItsTurn     End = iota
 	AtOnce            // it does not wait for a turn
+	Between           // when no exchange is under way
 	UnlessRead        // at its turn, unless bytes have come within ReadIdle by then
 	UnlessWritten     // at its turn, unless bytes were sent within WriteIdle by then
 )
@@ -20,6 +21,14 @@ const (
 // Condemned returns the state of a connection to close at once.
 func (s State) Condemned(why Reason) State {
 	s.Doom = Doom{Why: why, End: AtOnce}
+	return s
+}
+
+// Dismissed returns the state of a connection to close between two exchanges.
+func (s State) Dismissed(why Reason) State {
+	if s.Doom.Why == 0 || s.Doom.End != AtOnce {
+		s.Doom = Doom{Why: why, End: Between}
+	}
 	return s
 }
 
@@ -43,8 +52,21 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 // peer may still fall silent.
 func (d *decision) doomed() (Outcome, bool) {
 	q := d.s.Doom
-	if q.Why == 0 || q.End != AtOnce && !d.e.Turn {
+	switch {
+	case q.Why == 0:
 		return Outcome{}, false
+	case q.End == Between && d.now < d.e.Exchange:
+		return Outcome{}, false
+	case q.End != AtOnce && q.End != Between && !d.e.Turn:
+		return Outcome{}, false
+	case q.Why == MaxAge && q.End == AtItsTurn && d.p.MaxGrace == 0 && d.now < d.e.Exchange: // begun while it waited
+		d.s.Doom, d.s.AgeOver = Doom{}, false
+		return Outcome{}, false
+	}
+	if q.End == Between {
+		if out, wanted, yes := d.requested(d.e.Exchange); wanted || yes {
+			return out, wanted
+		}
 	}
 	if q.End >= UnlessRead {
 		if out, wanted := d.look(0); wanted {

@@ -18,7 +18,8 @@
 //	            WriteIdle after the last one written
 //	age.go      MaxAge after the opening, the grace     the user is told; the end
 //	rate.go     the end of a window                     strikes
-//	doom.go     at once, or when its turn comes         the end, whatever its peer says
+//	doom.go     at once, when its turn comes, or        the end, whatever its peer says
+//	            between two exchanges
 //	evict.go    when room is needed                     the end, unless it was heard
 //	advice.go   eighths of the timeout                  a count
 package rules
@@ -58,6 +59,7 @@ type Evidence struct {
 	Unread   bool          // bytes were unread when the socket was last asked, by a decision before
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
 	Anew     bool          // it was touched in this visit
+	Exchange Time          // when no exchange will be under way: Never during one, 0 for a connection without exchanges
 
 	// What came of the outcomes before, in this visit.
 	Socket *Socket   // after Look
@@ -193,10 +195,13 @@ func (d *decision) look(end Time) (out Outcome, wanted bool) {
 // connection is touched until then.
 func Limit(p *Policy, s State, e Evidence) Time {
 	if s.Doom.Why != 0 {
-		if s.Doom.End == AtOnce {
+		switch s.Doom.End {
+		case AtOnce:
 			return 0
+		case Between:
+			return e.Exchange
 		}
 		return Never
 	}
-	return min(p.ageDeadline(s, e.Draw), p.rateDeadline(s.Rates), p.idleDeadline(s.Idles))
+	return min(p.ageDeadline(s, &e), p.rateDeadline(s.Rates), p.idleDeadline(s.Idles))
 }

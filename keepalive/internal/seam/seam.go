@@ -3,6 +3,7 @@
 package seam
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"time"
@@ -30,6 +31,10 @@ type Funcs[K, G, R, A any] struct {
 	Upgrade  func(g *G, probe func() error, farewell func(reason R, deadline time.Time)) error
 	Backlog  func(g *G, counts bool)
 	Find     func(f func(conn any) *G)
+
+	Exchanges func(g *G, ending func())
+	Exchange  func(g *G, underWay bool)
+	Drain     func(ctx context.Context, k *K, told func()) error
 
 	SocketTells func(fd uintptr) bool
 	MaxLinger   int

@@ -1,0 +1,155 @@
+package httpkeepalive
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// connection is a connection of the server's.
+type connection struct {
+	conn   net.Conn // as the server knows it
+	guard  *keepalive.Guard
+	ending chan struct{} // closed when it is to end between two requests
+
+	mu       sync.Mutex
+	handlers int    // not waiting for the peer
+	left     bool   // it is not the server's any more
+	h2c      bool   // if it leaves the server now, h2c serves it
+	served   int    // by h2c: more than 0 while there are requests
+	release  func() // ends the hold, or nil
+}
+
+func newConnection(conn net.Conn, g *keepalive.Guard) *connection {
+	c := &connection{conn: conn, guard: g, ending: make(chan struct{})}
+	adapter.Exchanges(g, func() { close(c.ending) })
+	return c
+}
+
+// isEnding reports whether the connection is to end between two requests.
+func (c *connection) isEnding() bool {
+	select {
+	case <-c.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// busy adds n to the handlers not waiting for the peer.
+func (c *connection) busy(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handlers += n
+	if n > 0 && !c.left {
+		adapter.CountBacklog(c.guard, true) // the server writes the end of the response after the handler
+	}
+	c.hold()
+}
+
+// exchange says whether requests are under way: from their headers to the last bytes of their responses.
+// h2c says that there are requests in the beginning of each connection, and then that there are none. It also says so
+// during the first request, if that was one of HTTP/1.1.
+func (c *connection) exchange(underWay bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left && c.h2c {
+		if underWay {
+			c.served++
+			adapter.CountBacklog(c.guard, true)
+		} else {
+			c.served--
+		}
+		underWay = c.served > 0
+		c.hold()
+	}
+	adapter.Exchange(c.guard, underWay)
+}
+
+// hijacked takes the connection away from the server. It reports whether h2c serves it now.
+func (c *connection) hijacked() (h2c bool) {
+	c.mu.Lock()
+	h2c = c.h2c
+	c.mu.Unlock()
+	if !h2c {
+		adapter.Exchanges(c.guard, nil)
+	}
+	c.leave()
+	return h2c
+}
+
+// setH2C reports whether the connection is not the server's any more.
+func (c *connection) setH2C(h2c bool) (left bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.h2c, c.served = h2c, 0
+	c.hold()
+	return c.left
+}
+
+// leave takes the connection away from the server.
+func (c *connection) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.served = true, 0
+	adapter.CountBacklog(c.guard, false)
+	c.hold()
+}
+
+// hold holds the connection, or releases it. mu must be held.
+func (c *connection) hold() {
+	want := c.handlers > 0 && !c.left || c.served > 0
+	switch {
+	case want && c.release == nil:
+		c.release = c.guard.Hold()
+	case !want && c.release != nil:
+		c.release()
+		c.release = nil
+	}
+}
+
+// serve serves a request. If the connection is to end, the response says so.
+func (c *connection) serve(rw http.ResponseWriter, r *http.Request, next http.Handler, k *keepalive.Keeper) {
+	if r.Header.Get("Upgrade") != "" { // it may have another Connection header
+		next.ServeHTTP(rw, r)
+		return
+	}
+	switch {
+	case c.isEnding():
+		sayClose(rw)
+	case k.Config().Age.Max > 0:
+		rw = c.announcing(rw)
+	}
+	next.ServeHTTP(rw, r)
+	if c.isEnding() {
+		sayClose(rw) // unless its header has left
+	}
+}
+
+// body is the body of a request. A read waits for the peer.
+type body struct {
+	io.ReadCloser
+	connection   *connection
+	servers, own *http.Request
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.connection.busy(-1)
+	defer b.connection.busy(1)
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && b.servers.Trailer != nil {
+		b.own.Trailer = b.servers.Trailer // the server has read it
+	}
+	return n, err
+}
+
+// Close may have to read the rest.
+func (b *body) Close() error {
+	b.connection.busy(-1)
+	defer b.connection.busy(1)
+	return b.ReadCloser.Close()
+}

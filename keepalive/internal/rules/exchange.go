@@ -1,0 +1,18 @@
+package rules
+
+import "time"
+
+// maxUnread is how long a request may wait in the socket until this program reads it.
+const maxUnread = 10 * time.Second
+
+// requested reports whether the next request of a connection with exchanges has come, and this program is slow to read
+// it: then the connection is not to be closed between two exchanges. The socket is not asked before an instant.
+func (d *decision) requested(end Time) (out Outcome, wanted, yes bool) {
+	if d.e.Exchange == 0 {
+		return Outcome{}, false, false
+	}
+	if out, wanted := d.look(end); wanted {
+		return out, true, false
+	}
+	return Outcome{}, false, d.socket.Unread > 0 && d.now < end.Add(maxUnread)
+}

@@ -1,0 +1,110 @@
+package rules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// exchangeUntil is an exchange, or the time after one.
+func exchangeUntil(until rules.Time) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) { e.Exchange = until }
+}
+
+// Neither an age nor a drain ends a connection in the middle of an exchange.
+func TestExchanges(t *testing.T) {
+	age := rules.Policy{Timeout: 1000 * tick, MaxAge: 15 * tick}
+	grace, dry, paced := age, age, age
+	grace.MaxGrace = 3 * tick
+	dry.DryRun = true
+	paced.Paced = true
+	underWay, over := exchangeUntil(rules.Never), and(exchangeUntil(at(22)), mute)
+	unread := func(e *rules.Evidence) { e.Socket.Unread = 1 }
+	quiet, tell, queue := wait(at(1000)), rules.Outcome{Do: rules.Tell}, rules.Outcome{Do: rules.Queue, Why: rules.MaxAge}
+	drained := rules.State{}.Dismissed(rules.Drain)
+	for _, c := range []struct {
+		name   string
+		policy rules.Policy
+		state  rules.State
+		rows   []row
+		limit  rules.Time // with an exchange until 22
+	}{
+		{"an age", age, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(20), with: underWay, want: quiet},
+			{now: at(21), with: over, want: quiet},
+			{now: at(22), with: exchangeUntil(at(22)), want: look},
+			{now: at(22), with: over, want: ends(rules.MaxAge)},
+		}, 0},
+		{"an age, and an unread request", age, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(22), with: and(over, unread), want: quiet},
+			{now: at(22).Add(10*time.Second) - 1, with: and(over, unread), want: quiet},
+			{now: at(22).Add(10 * time.Second), with: and(over, unread), want: ends(rules.MaxAge)},
+		}, 0},
+		{"an age, told", age, rules.State{}, []row{{now: at(20), with: underWay, want: tell}}, at(22)},
+		{"a grace", grace, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(23) - 1, with: underWay, want: quiet},
+			{now: at(23), with: underWay, want: ends(rules.MaxAge)},
+		}, 0},
+		{"a dry run", dry, rules.State{}, []row{
+			{now: at(20), with: over, want: tell},
+			{now: at(21), with: over, want: quiet},
+			{now: at(22), with: over, want: counted(quiet, rules.MaxAge)},
+		}, rules.Never},
+		{"another exchange before its turn", paced, rules.State{}, []row{
+			{now: at(20), with: over, want: tell},
+			{now: at(22), with: over, want: queue},
+			{now: at(23), with: and(hasTurn, underWay), want: quiet},
+			{now: at(25), with: over, want: queue},
+			{now: at(26), with: and(hasTurn, over), want: ends(rules.MaxAge)},
+		}, rules.Never},
+		{"a drain", age, drained, []row{
+			{now: at(3), with: underWay, want: quiet},
+			{now: at(21), with: over, want: quiet},
+			{now: at(22), with: exchangeUntil(at(22)), want: look},
+			{now: at(22), with: and(over, unread), want: quiet},
+			{now: at(22), with: over, want: ends(rules.Drain)},
+		}, at(22)},
+		{"a drain, dry run", dry, drained, []row{{now: at(22), with: over, want: ends(rules.Drain)}}, at(22)},
+		{"a drain without exchanges", age, drained, []row{{now: at(3), want: ends(rules.Drain)}}, at(22)},
+		{"a drain of a closing one", age, rules.State{}.Condemned(rules.Local).Dismissed(rules.Drain), []row{{now: at(3), with: underWay, want: ends(rules.Local)}}, 0},
+		{"a drain has no more time", age, drained.Condemned(rules.Drain), []row{{now: at(3), with: underWay, want: ends(rules.Drain)}}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := rules.Open(&c.policy, rules.Evidence{Born: at(5)}, at(5))
+			s.Doom = c.state.Doom
+			s = trace(t, c.policy, s, c.rows...)
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Exchange: at(22)}))
+			s = rules.Adapt(&c.policy, s, rules.Evidence{}, at(30))
+			require.True(t, c.state.Doom.Why == 0 || s.Doom.Why != 0, "an update keeps a drain")
+		})
+	}
+}
+
+func TestDeadlineOfExchanges(t *testing.T) {
+	p := rules.Policy{Tick: tick, Timeout: 1000 * tick, MaxAge: 15 * tick}
+	told := rules.State{Age: rules.Age{From: at(5), Told: at(20)}}
+	drained := rules.State{Age: rules.Age{From: at(5)}}.Dismissed(rules.Drain)
+	for _, c := range []struct {
+		name  string
+		state rules.State
+		until rules.Time
+		want  rules.Time
+		why   rules.Reason
+	}{
+		{"an age", told, at(25), at(25), rules.MaxAge},
+		{"an exchange", told, rules.Never, at(1000), rules.Idle},
+		{"a drain", drained, at(15), at(15), rules.Drain},
+		{"a drain now", drained, 0, at(10), rules.Drain},
+		{"a drain and an exchange", drained, rules.Never, at(20), rules.MaxAge},
+	} {
+		at, why := rules.Deadline(&p, c.state, rules.Evidence{Quiet: true, Exchange: c.until}, at(10))
+		require.Equal(t, c.want, at, c.name)
+		require.Equal(t, c.why, why, c.name)
+	}
+}
