@@ -40,7 +40,7 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 
 func (o *options) openTable(ctx context.Context, log *slog.Logger) (opened, error) {
 	if len(o.database) > 0 {
-		return openPostgres(ctx, o.database, log)
+		return openPostgres(ctx, o.database, o.listen, log)
 	}
 	return openSQLite(ctx, o.sqlite, o.sync, log)
 }

@@ -115,6 +115,18 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	o, err = read(nil, environment("DATABASE_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d"))
 	require.NoError(t, err)
 	require.ErrorContains(t, o.validate(), "database 2 of 2 is there twice")
+	for want, listen := range map[string]string{
+		"database-listen has 1 URLs and database has 2, must be one for each": "postgres://u:secret@h/d",
+		`database-listen is a URL of scheme "http"`:                           "postgres://u:secret@h/d http://u:secret@h/e",
+	} {
+		o, err := read(nil, environment("DATABASE_URL", "postgres://u@h/d postgres://u@h/e", "TIMEOUTD_DATABASE_LISTEN", listen))
+		require.NoError(t, err)
+		require.ErrorContains(t, o.validate(), want)
+		require.NotContains(t, o.validate().Error(), "secret")
+	}
+	o, err = read(nil, environment("TIMEOUTD_DATABASE_LISTEN", "postgres://u@h/d"))
+	require.NoError(t, err)
+	require.ErrorContains(t, o.validate(), "database-listen has 1 URLs and database has 0")
 }
 
 // URLs are read as their clients read them, and no error shows a password.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -48,9 +49,14 @@ func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (
 	return opened{engine, "SQLite at " + strings.Join(paths, ", ")}, err
 }
 
-func openPostgres(ctx context.Context, urls []string, log *slog.Logger) (opened, error) {
+// openPostgres opens the databases of urls. It listens on those of listen, or on urls if there are none.
+func openPostgres(ctx context.Context, urls, listen []string, log *slog.Logger) (opened, error) {
 	engine, err := openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
-		return postgres.Open(ctx, url, postgres.Config{})
+		cfg := postgres.Config{}
+		if len(listen) > 0 {
+			cfg.ListenURL = listen[slices.Index(urls, url)]
+		}
+		return postgres.Open(ctx, url, cfg)
 	})
 	places := make([]string, len(urls))
 	for i, url := range urls {

@@ -32,6 +32,7 @@ type options struct {
 	memory   bool
 	index    bool
 	database []string
+	listen   []string // for the news of each database
 	redis    string
 
 	redisVolatile bool
@@ -108,6 +109,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "sqlite", Value: settings.Text(&o.sqlite), Arg: "file", Help: "in a file of this machine, if nothing else is said; several are separated as in $PATH, see database (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
 			{Name: "sync", Value: settings.Toggle(&o.sync), Help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
 			{Name: "database", Value: urls{&o.database}, Arg: "urls", Help: "in PostgreSQL: postgres://user:password@host/name; in several databases, with spaces between them, each has a part of the tasks, and neither their number nor their order can change later", Variable: "DATABASE_URL", Secret: true},
+			{Name: "database-listen", Value: urls{&o.listen}, Arg: "urls", Help: "with database, the server itself, to listen on for what other nodes set, if database is a pooler such as PgBouncer: nobody can listen through one in transaction mode; of several databases one each, in the same order (empty: database)", Secret: true},
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
 			{Name: "redis-volatile", Value: settings.Toggle(&o.redisVolatile), Help: "the Redis may keep nothing on disk: then all tasks are gone when it ends"},
 			{Name: "index", Value: settings.Toggle(&o.index), Help: "in SQLite or PostgreSQL, with a queue in memory in front: it has the keys of what is due soon, and loses nothing with the program (see the README for what it costs)"},

@@ -113,6 +113,14 @@ func (o *options) checkEngine() error {
 }
 
 func (o *options) checkDatabases() error {
+	if n := len(o.listen); n > 0 && n != len(o.database) {
+		return fmt.Errorf("database-listen has %d URLs and database has %d, must be one for each", n, len(o.database))
+	}
+	for _, text := range o.listen {
+		if err := checkURL("database-listen", text, "postgres", "postgresql"); err != nil {
+			return err
+		}
+	}
 	for i, text := range o.database {
 		if err := checkURL("database", text, "postgres", "postgresql"); err != nil {
 			return err

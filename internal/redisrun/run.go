@@ -175,8 +175,8 @@ func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Clien
 	return groups
 }
 
-// send runs scripts on one server, a window at a time, and loads the scripts unknown to it. If the
-// server does not answer in time, all calls left fail at once.
+// send runs scripts on one server, a window at a time: first by their names, and those unknown to it by their
+// text. If the server does not answer in time, all calls left fail at once.
 func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call) {
 	if err := r.silent(ctx, client); err != nil {
 		fail(calls, err)
@@ -185,9 +185,9 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 	for len(calls) > 0 {
 		window := window(calls)
 		calls = calls[len(window):]
-		r.exec(ctx, client, window)
+		r.exec(ctx, client, window, byName)
 		if unknown := withCode(window, "NOSCRIPT"); len(unknown) > 0 {
-			r.load(ctx, client, unknown)
+			r.exec(ctx, client, unknown, byText) // they were not run
 		}
 		if i := slices.IndexFunc(window, func(c *Call) bool { return isSilence(c.Err) }); i >= 0 {
 			r.silence.suspect(client, window[i].Err)
@@ -217,8 +217,16 @@ func window(calls []*Call) []*Call {
 // weight is the Weight, or as much as Window of these calls may have.
 func (c *Call) weight() int { return cmp.Or(c.Weight, shareWeight/Window) }
 
-// exec sends scripts by their names and reads their answers.
-func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
+// The commands for scripts. The server keeps the text of a script for its name. One that took the place of the other
+// does not have it, and behind one address each connection may lead to another server: so a script is run by the command
+// that has its text.
+const (
+	byName = "EVALSHA"
+	byText = "EVAL"
+)
+
+// exec sends scripts and reads their answers.
+func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call, command string, before ...any) {
 	pipe := client.Pipeline()
 	if len(before) > 0 {
 		pipe.Do(ctx, before...)
@@ -226,7 +234,7 @@ func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call
 	runs := r.runs(calls)
 	sent := make([]*goredis.Cmd, len(runs))
 	for i, run := range runs {
-		sent[i] = pipe.Do(ctx, words(run)...)
+		sent[i] = pipe.Do(ctx, words(command, run)...)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, run := range runs {
@@ -253,13 +261,17 @@ func (r *Client) runs(calls []*Call) (runs [][]*Call) {
 }
 
 // words is the command for a run.
-func words(run []*Call) []any {
+func words(command string, run []*Call) []any {
+	script := run[0].Script.sha
+	if command == byText {
+		script = run[0].Script.source
+	}
 	keys, args := 0, 0
 	for _, c := range run {
 		keys, args = keys+len(c.Keys), args+1+len(c.Args)
 	}
 	words := make([]any, 0, 3+keys+args)
-	words = append(words, "EVALSHA", run[0].Script.sha, keys)
+	words = append(words, command, script, keys)
 	for _, c := range run {
 		words = append(words, c.Keys...)
 	}
@@ -316,21 +328,6 @@ func (c *Call) take(answer any, err error, names Names) {
 	}
 }
 
-// load gives a server its unknown scripts and then runs them: the first time they were not run.
-func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
-	loaded := make(map[*Script]bool)
-	for _, c := range calls {
-		if !loaded[c.Script] {
-			loaded[c.Script] = true
-			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err != nil {
-				fail(calls, r.Wrap(fmt.Errorf("%s: loading script %s: %w", r.names.Package, c.Script.name, err)))
-				return
-			}
-		}
-	}
-	r.exec(ctx, client, calls, before...)
-}
-
 // ask runs a script on the server taking over its keys just now, named in the ASK reply.
 func (r *Client) ask(ctx context.Context, c *Call) {
 	address, _ := goredis.IsAskError(c.Err)
@@ -342,9 +339,9 @@ func (r *Client) ask(ctx context.Context, c *Call) {
 			fail([]*Call{c}, err)
 			return nil
 		}
-		r.exec(ctx, client, []*Call{c}, "ASKING")
+		r.exec(ctx, client, []*Call{c}, byName, "ASKING")
 		if hasCode(c.Err, "NOSCRIPT") {
-			r.load(ctx, client, []*Call{c}, "ASKING")
+			r.exec(ctx, client, []*Call{c}, byText, "ASKING")
 		}
 		r.silence.suspect(client, c.Err)
 		return nil

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -91,10 +90,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 	}
 	listen := pool.Config().ConnConfig
 	if cfg.ListenURL != "" {
-		var err error
-		if listen, err = pgx.ParseConfig(cfg.ListenURL); err != nil {
+		direct, err := pgxpool.ParseConfig(cfg.ListenURL) // it may have the settings of a pool, as the other URL
+		if err != nil {
 			return nil, fmt.Errorf("%w: ListenURL: %w", engine.ErrArgument, withoutSecret(err))
 		}
+		listen = direct.ConnConfig
 	}
 	schema, err := inspect(ctx, pool, cfg.Schema)
 	if err != nil {

@@ -24,7 +24,8 @@ const maxChunk = 1000
 // The engine knows another process's change of a topic after a second at the latest. It knows at
 // once if the topic was paused, dropped or given another number of retries.
 type Engine struct {
-	pool   *pgxpool.Pool
+	pool   *pgxpool.Pool   // for with
+	freed  chan struct{}   // has an element if a connection may have become idle
 	listen *pgx.ConnConfig // of Wake
 	own    bool            // Close closes the pool
 	schema string
@@ -32,7 +33,7 @@ type Engine struct {
 	closed atomic.Bool
 	life   context.Context // ends with the engine
 	end    context.CancelFunc
-	parts  sync.WaitGroup // the herald and the calls of Wake
+	parts  sync.WaitGroup // the herald, the calls of Wake and the looks
 
 	herald *herald
 	topics topics
@@ -40,7 +41,7 @@ type Engine struct {
 	news   news
 	full   atomic.Pointer[time.Time] // when the server last had no room, or nil
 
-	mu       sync.Mutex // guards the fields below, and the beginning of Wake against Close
+	mu       sync.Mutex // guards the fields below, and the beginning of a part against Close
 	surveyAt time.Time  // next survey by Upkeep
 }
 
@@ -53,7 +54,7 @@ var (
 )
 
 func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engine {
-	e := &Engine{pool: pool, listen: listen, schema: schema, sql: newStatements(schema)}
+	e := &Engine{pool: pool, freed: make(chan struct{}, 1), listen: listen, schema: schema, sql: newStatements(schema)}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
 	e.counts.known = make(map[int32]count)
@@ -68,7 +69,7 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, engine.ErrClosed
 	}
 	var now int64
-	if err := e.pool.QueryRow(ctx, e.sql.Now).Scan(&now); err != nil {
+	if err := e.with(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, e.sql.Now).Scan(&now) }); err != nil {
 		return time.Time{}, e.wrap("asking for the time", err)
 	}
 	return time.UnixMilli(now), nil
@@ -89,6 +90,17 @@ func (e *Engine) Close() error {
 		e.pool.Close()
 	}
 	return nil
+}
+
+// start calls do in a goroutine that Close waits for. After Close it reports false.
+func (e *Engine) start(do func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed.Load() {
+		return false
+	}
+	e.parts.Go(do)
+	return true
 }
 
 // conflicts is the number of tries of a transaction aborted by the server because of another one.
@@ -112,7 +124,9 @@ const begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transacti
 // inTx calls do in a transaction that waits for others. It repeats do as repeat says.
 func (e *Engine) inTx(ctx context.Context, doing string, do func(pgx.Tx) error) error {
 	return e.repeat(doing, func() error {
-		return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{BeginQuery: begin}, do)
+		return e.with(ctx, func(conn *pgxpool.Conn) error {
+			return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, do)
+		})
 	})
 }
 

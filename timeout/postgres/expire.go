@@ -54,6 +54,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		}
 		return batch, err
 	}
+	t.frontier.leases(engine.CeilMillis(ask.Lease))
 	err = e.take(ctx, t, ask, outcomes, s, &batch)
 	batch.Leased = engine.Lasting(batch.Leased)
 	return batch, err
@@ -136,7 +137,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 			}
 			sql, args := e.sql.Lease, []any{
 				t.no, engine.CeilMillis(ask.Late), limits.look, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
-				s.fenced, s.term, fenceFor, maxBytes,
+				s.fenced, s.term, fenceFor, maxBytes, e.frontOf(t),
 			}
 			if s.wanted != nil {
 				sql, args = e.sql.LeaseOwn, append(args, s.wanted, s.mask, window)
@@ -167,7 +168,7 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 	var next *int64
 	var paused, there bool
 	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) {
-		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFresh, s.window()).QueryRow(func(row pgx.Row) error {
+		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFresh, s.window(), e.frontOf(t)).QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&now, &paused, &fences, &next)
 			there = !errors.Is(err, pgx.ErrNoRows)
 			if !there {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -27,7 +28,7 @@ func (e *Engine) Ready(ctx context.Context) error {
 		return engine.ErrClosed
 	}
 	var mode mode
-	if err := mode.scan(e.pool.QueryRow(ctx, askMode)); err != nil {
+	if err := e.with(ctx, func(conn *pgxpool.Conn) error { return mode.scan(conn.QueryRow(ctx, askMode)) }); err != nil {
 		return e.wrap("being ready", err)
 	}
 	if err := mode.check(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // The first numbers of two advisory locks. The second one is the sequence's.
@@ -27,21 +28,18 @@ const toDisk = `SELECT set_config('synchronous_commit', replace(current_setting(
 // send sends a batch. On a new connection it raises the sequence first: a server that has lost numbers
 // has lost its connections, too.
 func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
-	conn, err := e.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	if answer := e.raised(conn.Conn()); answer != marked && answer != never {
-		raise := new(pgx.Batch)
-		raise.Queue(toDisk)
-		e.queueRaise(raise, conn.Conn(), true)
-		if err := conn.SendBatch(ctx, raise).Close(); err != nil {
-			_ = conn.Conn().Close(ctx) // it may have the mark, and its raise is not on disk
-			return err
+	return e.with(ctx, func(conn *pgxpool.Conn) error {
+		if answer := e.raised(conn.Conn()); answer != marked && answer != never {
+			raise := new(pgx.Batch)
+			raise.Queue(toDisk)
+			e.queueRaise(raise, conn.Conn(), true)
+			if err := conn.SendBatch(ctx, raise).Close(); err != nil {
+				_ = conn.Conn().Close(ctx) // it may have the mark, and its raise is not on disk
+				return err
+			}
 		}
-	}
-	return conn.SendBatch(ctx, batch).Close()
+		return conn.SendBatch(ctx, batch).Close()
+	})
 }
 
 // raiseWithin adds the same to a batch in a caller's transaction, without the mark. It does not keep the lock:

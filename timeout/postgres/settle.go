@@ -132,6 +132,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 				leases, which := make([]int64, len(ps)), make([]int, len(ps))
 				for i, p := range ps {
 					leases[i], which[i] = tokens[from+p.index].Lease, from+p.index
+					p.topic.frontier.leases(engine.CeilMillis(lease))
 				}
 				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(mark(held, which))
 			}

@@ -12,9 +12,9 @@ import (
 var texts embed.FS
 
 // statements are the files of directory sql, each for the field of its name. LeaseOwn is lease.sql for some of
-// a topic's slots: it looks at the first $13 due tasks of all, in search of them.
+// a topic's slots: it looks at the first $14 due tasks of all, in search of them.
 type statements struct {
-	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, LeaseOwn, List, Lock,
+	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
 	Move, Notify, Now, Peek, PeekAll, Planner, Raise, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
@@ -38,11 +38,18 @@ func newStatements(schema string) statements {
 	var s statements
 	words := append(slices.Clone(snippets), "{s}", quote(schema))
 	common := strings.NewReplacer(words...)
+	front := common.Replace(read("snippets/front"))
+	words = append(words,
+		"{told}", common.Replace(read("snippets/told")), // always true: it tells others of a task filed in the past
+		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"), // where live rows begin, see the type front
+		"{front $11}", strings.ReplaceAll(front, "{f}", "$11"),
+	)
+	common = strings.NewReplacer(words...)
 	fill := func(due string) *strings.Replacer {
 		due = common.Replace(read(due))
 		return strings.NewReplacer(append(slices.Clone(words),
-			"{due waiting}", strings.ReplaceAll(due, "{state}", "1"), // the table of the due tasks, and conditions
-			"{due running}", strings.ReplaceAll(due, "{state}", "2"),
+			"{due waiting}", strings.NewReplacer("{state}", "1", "{since}", "waiting").Replace(due), // the table of the due tasks, and conditions
+			"{due running}", strings.NewReplacer("{state}", "2", "{since}", "running").Replace(due),
 			"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
 			"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
 			"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows

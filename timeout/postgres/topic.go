@@ -26,6 +26,8 @@ type topic struct {
 	// busy means a full last batch: as many tasks as it could have. Then Expire takes the next
 	// batch without a peek.
 	busy atomic.Bool
+
+	frontier *frontier
 }
 
 // topics are the topics used by the engine.
@@ -49,6 +51,9 @@ func (ts *topics) put(t *topic) {
 	defer ts.mu.Unlock()
 	if before := ts.known[t.Name]; before != nil {
 		t.busy.Store(before.busy.Load())
+		if before.no == t.no {
+			t.frontier = before.frontier
+		}
 	}
 	ts.known[t.Name] = t
 }
@@ -122,7 +127,7 @@ func (e *Engine) queueTopics(batch *pgx.Batch, names []string, read *[]*topic) {
 }
 
 func scanTopic(row pgx.CollectableRow) (*topic, error) {
-	t := &topic{read: time.Now()}
+	t := &topic{read: time.Now(), frontier: newFrontier()}
 	var config []byte
 	if err := row.Scan(&t.no, &t.Name, &config); err != nil {
 		return nil, err

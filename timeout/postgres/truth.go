@@ -58,6 +58,7 @@ func (e *Engine) Claim(ctx context.Context, name, node string, wanted []engine.W
 	if err != nil {
 		return nil, err
 	}
+	t.frontier.leases(engine.CeilMillis(lease))
 	claimed := make([]engine.Claimed, len(wanted))
 	err = chunks(len(wanted), nil, func(from, to int) error {
 		return e.claim(ctx, t, node, wanted[from:to], lease, claimed[from:to])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -89,7 +90,10 @@ func (e *Engine) spread(ctx context.Context) {
 		case <-e.herald.ring:
 		}
 		within, cancel := context.WithTimeout(ctx, spreadTimeout)
-		_, _ = e.pool.Exec(within, e.sql.Notify, e.channel(), e.herald.take())
+		_ = e.with(within, func(conn *pgxpool.Conn) error {
+			_, err := conn.Exec(within, e.sql.Notify, e.channel(), e.herald.take())
+			return err
+		})
 		cancel()
 		select {
 		case <-ctx.Done():

@@ -44,7 +44,7 @@ func playRedis(t *testing.T, readTimeout time.Duration, answer func(command []st
 						return
 					}
 					reply := "-ERR unknown command\r\n"
-					if name := strings.ToUpper(command[0]); name == "EVALSHA" || name == "SCRIPT" {
+					if name := strings.ToUpper(command[0]); name == "EVALSHA" || name == "EVAL" || name == "SCRIPT" {
 						reply = answer(command)
 					}
 					_, _ = io.WriteString(conn, reply)
@@ -125,13 +125,33 @@ func TestAScriptThatCanNotBeLoadedYetIsRunLater(t *testing.T) {
 			return "-LOADING Redis is loading the dataset in memory\r\n"
 		}
 		loaded.Add(1)
-		return "$3\r\nsha\r\n"
+		return "*1\r\n:1\r\n"
 	})
 	calls := callsOf(6, redisrun.NewScript("one", "no-writes", "return {1}"), redisrun.NewScript("two", "no-writes", "return {2}"))
 	require.NoError(t, run.Run(t.Context(), calls))
 	for _, c := range calls {
 		require.NoError(t, c.Err)
 		require.Equal(t, []any{int64(1)}, c.Answer)
+	}
+}
+
+// While an address moves, one connection can lead to the old server, and another to the new one.
+func TestAScriptUnknownAgainAfterItWasLoadedIsRunByItsText(t *testing.T) {
+	source := ""
+	run := playRedis(t, time.Minute, func(command []string) string {
+		switch command[0] {
+		case "EVALSHA":
+			return "-NOSCRIPT No matching script.\r\n"
+		case "EVAL":
+			source = command[1]
+			return "*1\r\n:1\r\n"
+		}
+		return "$3\r\nsha\r\n" // by another server
+	})
+	for _, c := range callsOf(2, redisrun.NewScript("one", "no-writes", "return {1}")) {
+		require.NoError(t, run.RunOne(t.Context(), c))
+		require.Equal(t, []any{int64(1)}, c.Answer)
+		require.Equal(t, "#!lua flags=no-writes\nreturn {1}", source)
 	}
 }
 

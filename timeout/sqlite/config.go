@@ -66,14 +66,16 @@ func Open(path string, cfg Config) (*Engine, error) {
 	}
 	for kept := newReserve(path + "-reserve"); ; {
 		e := &Engine{
-			cfg: cfg, lock: make(chan struct{}, 1), reserve: kept,
+			cfg: cfg, lock: make(chan struct{}, 1), reserve: kept, log: path + "-wal",
 			counted: make(map[int64]counted), fenced: make(map[int64]fence),
 		}
+		e.life, e.end = context.WithCancel(context.Background())
 		err := e.open(path)
 		if err == nil {
 			_ = kept.fill(context.Background()) // after a failure, Set returns the error
 			return e, nil
 		}
+		e.end()
 		_ = e.shut() // only the first error matters
 		if !isFull(err) || !kept.release() {
 			return nil, e.wrap("opening "+path, err)
@@ -91,7 +93,7 @@ func (e *Engine) open(path string) error {
 	var err error
 	e.writing, err = sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(firstBusy.Milliseconds())+")",
 		"journal_mode(WAL)", "synchronous("+sync+")", "cache_size(-65536)", "temp_store(MEMORY)",
-		"wal_autocheckpoint("+fmt.Sprint(logPages)+")", "journal_size_limit(67108864)"))
+		"wal_autocheckpoint("+fmt.Sprint(logPages)+")", "journal_size_limit("+fmt.Sprint(logLimit())+")"))
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,13 @@ type Engine struct {
 	reader  *prepared     // on reading
 	lock    chan struct{} // held while writer is in use
 	reserve *reserve
-	wakers  atomic.Int64 // running calls of Wake
-	changed atomic.Int64 // committed transactions of Set, Move, Remove and Replay
+	log     string         // path of the write-ahead log
+	easing  bool           // whether ease runs; lock guards it
+	eased   sync.WaitGroup // ease
+	life    context.Context
+	end     context.CancelFunc // ends ease
+	wakers  atomic.Int64       // running calls of Wake
+	changed atomic.Int64       // committed transactions of Set, Move, Remove and Replay
 
 	use    sync.RWMutex // read lock: every call; write lock: Close
 	closed bool
@@ -71,6 +76,8 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
+	e.end()
+	e.eased.Wait()
 	return e.shut()
 }
 

@@ -150,7 +150,9 @@ func (e *Engine) transact(ctx context.Context, do func(session) error) error {
 		return err
 	}
 	_, err := e.writer.ExecContext(background, "COMMIT")
-	committed = err == nil
+	if committed = err == nil; committed {
+		e.watchLog()
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 -- Leases at most $6 of what is due, and looks at $3. What has been due for less than $2 is left alone.
 -- State and filed are compared again when a row is locked: somebody may have leased the task meanwhile.
 WITH {clock},
+{front $11},
 p AS MATERIALIZED (
     SELECT p.no, p.attempts
     FROM {s}.hw_topics p, clock

@@ -3,7 +3,7 @@
 -- long as the lease is valid.
 WITH {clock},
 k AS MATERIALIZED (
-    SELECT p.no AS topic, k.*, CASE WHEN k.outcome <> 1 THEN clock.now WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at
+    SELECT p.no AS topic, k.*, CASE WHEN k.outcome <> 1 THEN clock.now WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at, clock.now
     FROM clock, {s}.hw_topics p, unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::boolean[], $9::text[], $10::bigint[], $11::bigint[])
         WITH ORDINALITY AS k (id, lease, outcome, due, after, refund, anew, error, started, took, n)
     WHERE p.no = $1
@@ -20,7 +20,7 @@ settled AS (
         node = CASE WHEN k.anew THEN '' ELSE t.node END,
         error = CASE WHEN k.anew THEN k.error WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
     FROM k
-    WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2
+    WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2 AND {told}
     RETURNING k.n, k.refund, k.anew, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node
 ),
 logged AS (

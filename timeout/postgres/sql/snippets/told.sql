@@ -1,0 +1,1 @@
+(k.at > k.now - 1000 OR nextval('{s}.hw_past') > 0)
