@@ -17,6 +17,6 @@ type Caller interface {
 	Call(ctx context.Context, task Task, call Callback) error
 
 	// Circuit returns the name of a unit that fails as a whole: for a URL its host. After too
-	// many failed calls in a row, none is made to that circuit for a while.
+	// many failed calls in a row, none is made to that circuit for a while, but for single trials.
 	Circuit(Callback) string
 }

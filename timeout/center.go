@@ -79,7 +79,7 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		making:   make(chan struct{}, 1),
 		held:     make(chan struct{}, 1),
 		arbiter:  arbiter{limit: cfg.Concurrency},
-		circuits: circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit)},
+		circuits: circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit), kept: circuitsKept},
 	}
 	if c.members == nil {
 		c.members = e

@@ -19,7 +19,8 @@ type circuits struct {
 
 	mu    sync.Mutex
 	all   map[string]*circuit
-	limit int // the number of targets beyond which some are forgotten; zero means circuitsKept
+	kept  int // how many are remembered at least: circuitsKept, but in tests
+	limit int // the number of targets beyond which some are forgotten, if that is more than kept
 }
 
 // circuit is a unit that fails as a whole, such as a host.
@@ -82,7 +83,7 @@ func (cs *circuits) of(name string) *circuit {
 	if c := cs.all[name]; c != nil {
 		return c
 	}
-	if len(cs.all) >= max(cs.limit, circuitsKept) {
+	if len(cs.all) >= max(cs.limit, cs.kept) {
 		cs.shed(time.Now())
 	}
 	c := &circuit{answered: time.Now(), wait: cs.wait}
@@ -119,7 +120,7 @@ func (cs *circuits) shed(now time.Time) {
 				delete(cs.all, name)
 			}
 		}
-		if len(cs.all) < circuitsKept {
+		if len(cs.all) < cs.kept {
 			break
 		}
 	}
@@ -151,6 +152,7 @@ func (c *circuit) changed(to gobreaker.State, now time.Time) {
 		}
 		c.until = now.Add(c.wait)
 	case gobreaker.StateClosed:
+		c.claimant = ""
 		c.opened, c.until, c.back, c.tried, c.next = time.Time{}, time.Time{}, time.Time{}, nil, nil
 	}
 	c.ring()
@@ -199,24 +201,17 @@ func (c *circuit) turn(caller string, bell chan struct{}, now time.Time) (at tim
 		c.bells = make(map[chan struct{}]struct{})
 	}
 	c.bells[bell] = struct{}{}
-	if c.claimant == caller && now.Sub(c.claimed) < trialClaim {
-		return c.claimed.Add(trialClaim), true
-	}
 	return c.turnOf(caller, now), true
 }
 
 // turnOf returns when a caller may make a call. The trial goes round: a caller has to wait a little longer, the later
 // it had its last trial. c.mu must be held.
 func (c *circuit) turnOf(caller string, now time.Time) time.Time {
-	switch claimed := now.Sub(c.claimed) < trialClaim; {
+	switch {
 	case c.opened.IsZero():
 		return now
 	case c.trial: // its end rings
 		return now.Add(max(c.wait, time.Second))
-	case claimed && c.claimant != "" && c.claimant != caller:
-		return c.claimed.Add(trialClaim)
-	case claimed && c.claimant == caller:
-		return now
 	}
 	at := c.until.Add(time.Millisecond)
 	if last, tried := c.tried[caller]; tried {
@@ -231,12 +226,18 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	return at
 }
 
+// mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
+func (c *circuit) mayCall(caller string, now time.Time) bool {
+	claimed := c.claimant != "" && c.claimant != caller && now.Sub(c.claimed) < trialClaim
+	return !claimed && !c.turnOf(caller, now).After(now)
+}
+
 // claim reports whether a caller may lease a task for a call now. The trial of an open circuit is its own for
 // trialClaim, unless it gives it back.
 func (c *circuit) claim(caller string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.turnOf(caller, now).After(now) {
+	if !c.mayCall(caller, now) {
 		return false
 	}
 	if !c.opened.IsZero() {
@@ -267,9 +268,9 @@ type visit struct {
 func (c *circuit) enter(caller string) *visit {
 	now := time.Now()
 	c.mu.Lock()
-	wait := c.turnOf(caller, now).After(now)
+	may := c.mayCall(caller, now)
 	c.mu.Unlock()
-	if wait {
+	if !may {
 		return nil
 	}
 	done := func(error) {}

@@ -12,7 +12,8 @@ import (
 
 func TestAnOpenCircuitIsRememberedBesideVeryManyOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cs := circuits{failures: 2, wait: 10 * time.Second, all: map[string]*circuit{}}
+		const kept = 100
+		cs := circuits{failures: 2, wait: 10 * time.Second, all: map[string]*circuit{}, kept: kept}
 		call := func(name string, err error) bool {
 			v := cs.of(name).enter("topic " + name)
 			if v != nil {
@@ -27,21 +28,21 @@ func TestAnOpenCircuitIsRememberedBesideVeryManyOthers(t *testing.T) {
 		require.True(t, call("fails", fails))
 		others := func(name string, err error) {
 			called := 0
-			for i := range circuitsKept {
+			for i := range kept {
 				if call(fmt.Sprint(name, i), err) {
 					called++
 				}
 			}
-			require.Equal(t, circuitsKept, called)
+			require.Equal(t, kept, called)
 		}
 		others("good", nil)
-		require.LessOrEqual(t, len(cs.all), circuitsKept)
+		require.LessOrEqual(t, len(cs.all), kept)
 		require.False(t, call("open", nil), "its circuit is open")
 		require.True(t, call("fails", fails))
 		require.False(t, call("fails", nil), "that was the second failure in a row")
 
 		others("bad", fails) // each fails once
-		require.LessOrEqual(t, len(cs.all), circuitsKept+2)
+		require.LessOrEqual(t, len(cs.all), kept+2)
 		require.False(t, call("open", nil))
 		time.Sleep(2 * circuitForgotten)
 		others("good", nil)

@@ -103,10 +103,12 @@ func (w *worker) meets(now time.Time) {
 
 // meet is meets for tasks that this node has set.
 func (c *Center) meet(tasks ...Task) {
+	last := ""
 	for i := range tasks {
-		if tasks[i].Callback == nil {
+		if tasks[i].Callback == nil || tasks[i].Topic == last {
 			continue
 		}
+		last = tasks[i].Topic
 		c.mu.Lock()
 		w := c.workers[tasks[i].Topic]
 		c.mu.Unlock()
@@ -142,7 +144,7 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 		}
 		leases, holds = leaseOne, true
 		w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool { return !a.trial && w.release(a) })
-		if len(w.queue) > 0 || at.After(now) {
+		if at.After(now) || w.tries() {
 			leases, until = leaseNone, at
 		}
 	}
@@ -154,6 +156,16 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 		ring(w.c.held)
 	}
 	return until
+}
+
+// tries reports whether a task leased for a trial is not done. w.mu must be held.
+func (w *worker) tries() bool {
+	for a := range w.held {
+		if a.trial {
+			return true
+		}
+	}
+	return false
 }
 
 // claims reports whether the worker may ask for ask.Max tasks: if it is one for a trial, no other worker may lease

@@ -3,7 +3,6 @@ package timeout
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -220,7 +219,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
 	}
-	if !slices.ContainsFunc(w.queue, func(a *attempt) bool { return a.trial }) {
+	if !w.tries() {
 		w.unclaim()
 	}
 	w.hire()
