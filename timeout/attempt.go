@@ -29,7 +29,7 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	}
 	if call == nil {
 		if handler == nil {
-			w.postpone(a, w.c.cfg.CircuitWait) // for a node with a handler
+			w.strand(a)
 			return
 		}
 		w.end(a, topic, protect(func() error { return handler(ctx, a.Task) }))
@@ -40,18 +40,23 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 
 // call makes a callback, unless the circuit of its target is open.
 func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callback) {
-	caller := w.c.cfg.Callers[call.Kind]
-	if caller == nil {
-		w.postpone(a, w.c.cfg.CircuitWait) // for a node with that caller
+	calls := w.c.cfg.Callers[call.Kind]
+	if calls == nil {
+		w.strand(a)
 		return
 	}
-	if err := protect(func() error { return caller.Check(call) }); err != nil {
+	if err := protect(func() error { return calls.Check(call) }); err != nil {
 		w.end(a, topic, Permanent(err))
 		return
 	}
-	visit := w.c.circuits.of(w.target(&call)).enter()
+	name := w.target(&call)
+	if a.Callback == nil {
+		w.learn(name, call)
+	}
+	circuit, caller := w.c.circuits.of(name), w.caller(&call)
+	visit := circuit.enter(caller)
 	if visit == nil {
-		w.postpone(a, w.c.cfg.CircuitWait)
+		w.refuse(a, circuit, caller)
 		return
 	}
 	w.mu.Lock()
@@ -67,10 +72,10 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
+	err := protect(func() error { return calls.Call(ctx, a.Task, call) })
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
-	case isAccepted(err), again:
+	case isAccepted(err), again, IsAnswered(err):
 		visit.leave(nil)
 	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
 		visit.leave(errNoCall)
@@ -121,13 +126,6 @@ func protect(f func() error) (err error) {
 	err = f()
 	returned = true
 	return err
-}
-
-// postpone hands an attempt back, due again after half to one and a half times wait.
-func (w *worker) postpone(a *attempt, wait time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.putBack(a, wait)
 }
 
 // end settles an attempt with the error of its handler.

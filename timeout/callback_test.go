@@ -243,7 +243,7 @@ func TestACallThatHangsForEverIsNotTheLastOneOfItsTarget(t *testing.T) {
 		pass(time.Minute)
 		r.call("2", "probed")
 		require.EqualValues(t, 6, caller.made.Load())
-		require.Empty(t, r.OpenCircuits())
+		require.Equal(t, []string{"fake probed"}, r.OpenCircuits(), "no other call is made during the trial")
 		pass(2 * time.Minute)
 		require.EqualValues(t, 8, caller.made.Load())
 		require.Equal(t, timeout.Done, r.state("1").State)

@@ -10,13 +10,13 @@ type Caller interface {
 	Check(Callback) error
 
 	// Call makes a task's call. The context ends with the task's lease. The error is like a
-	// Handler's. Each error counts against the target, with four exceptions: ErrAccepted, Again,
-	// an error wrapping ErrArgument (no such call can be made), and any error after
-	// ErrLeaseLost or ErrStopping has ended the context. A call that goes on long after its
+	// Handler's. Each error counts against the target, with five exceptions: ErrAccepted, Again, an
+	// error of Answered, an error wrapping ErrArgument (no such call can be made), and any error
+	// after ErrLeaseLost or ErrStopping has ended the context. A call that goes on long after its
 	// context has ended is given up: that counts against the target, and its later result does not.
 	Call(ctx context.Context, task Task, call Callback) error
 
 	// Circuit returns the name of a unit that fails as a whole: for a URL its host. After too
-	// many failed calls in a row, none is made to that circuit for a while.
+	// many failed calls in a row, none is made to that circuit for a while, but for single trials.
 	Circuit(Callback) string
 }

@@ -39,11 +39,14 @@ type Center struct {
 	workers  map[string]*worker
 	desks    map[string]*desk
 	view     engine.View
+	lonely   map[string]bool // the topics with due tasks that nobody serves, if this node is the leader
+	unserved []string        // the topics that the log has as unserved
 	running  bool
 	closed   bool
 	left     int           // handlers that outlived their workers
 	changed  chan struct{} // has one element if topics or handlers have changed
 	making   chan struct{} // has one element while somebody makes topics
+	held     chan struct{} // has one element if a worker holds: see hold
 
 	pulling  context.Context // ends with the requests at the desks
 	endPulls context.CancelCauseFunc
@@ -74,8 +77,9 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		desks:    make(map[string]*desk),
 		changed:  make(chan struct{}, 1),
 		making:   make(chan struct{}, 1),
+		held:     make(chan struct{}, 1),
 		arbiter:  arbiter{limit: cfg.Concurrency},
-		circuits: circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit)},
+		circuits: circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit), kept: circuitsKept},
 	}
 	if c.members == nil {
 		c.members = e

@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -10,47 +11,82 @@ import (
 )
 
 // circuits keep dead targets from holding up the others: after too many failures in a row a
-// target gets no call for a while. The worker bounds the simultaneous calls of a target.
+// target gets no call for a while, and then one call as a trial. The worker bounds the simultaneous
+// calls of a target.
 type circuits struct {
 	failures int
 	wait     time.Duration
 
-	mu  sync.Mutex
-	all map[string]*circuit
+	mu    sync.Mutex
+	all   map[string]*circuit
+	kept  int // how many are remembered at least: circuitsKept, but in tests
+	limit int // the number of targets beyond which some are forgotten, if that is more than kept
 }
 
 // circuit is a unit that fails as a whole, such as a host.
 type circuit struct {
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil if no circuit ever opens
+	wait    time.Duration
 
+	// mu guards the fields below. The breaker may hold its own lock when it takes mu, so mu is not held
+	// during calls of the breaker.
 	mu       sync.Mutex
-	calls    int       // under way
-	answered time.Time // when the last one succeeded, or the first one began
+	calls    int                        // under way
+	answered time.Time                  // when the last one succeeded, or the first one began
+	opened   time.Time                  // when the circuit opened; zero while it is closed
+	until    time.Time                  // no trial before, while it is open
+	trial    bool                       // whether the trial is under way
+	claimant string                     // the caller that leases a task for a trial, or empty
+	claimed  time.Time                  // since when
+	tried    map[string]time.Time       // the last trial of each caller since the circuit opened
+	next     map[string]time.Time       // when a task of each of some callers comes back for a trial
+	back     time.Time                  // when the last of the other tasks put off comes back
+	bells    map[chan struct{}]struct{} // of workers that wait for a change
 }
 
 const (
 	// circuitHangs is how long a target must go without a successful call to count as hanging.
 	circuitHangs = time.Second
 
-	// circuitsKept is how many targets are remembered. Beyond it those without a call are
-	// forgotten, with their failures.
+	// circuitsKept is how many targets are remembered at least. Beyond it those without a call are
+	// forgotten, unless they fail: see shed.
 	circuitsKept = 10_000
+
+	// circuitForgotten is how long after its time for a trial an open circuit is remembered.
+	circuitForgotten = time.Hour
+
+	// trialTurns is the longest time during which the trial of a circuit is kept for callers whose last
+	// trial was longer ago, and trialClaim the longest one for which a caller may lease a task for it.
+	trialTurns = time.Second
+	trialClaim = time.Second
+
+	// triedMost is how many callers of a circuit are remembered with their trials.
+	triedMost = 1000
+
+	// nextMost is for how many callers a task comes back in time for the next trial.
+	nextMost = 16
+
+	// backRate is how many of the tasks put off by a circuit come back in a second, if there are many. They come in
+	// batches, of which backBatches come during CircuitWait.
+	backRate    = 50
+	backBatches = 4
 )
 
 // errNoCall stands for a call broken off by this node, or an impossible one. It says nothing of the
 // target.
 var errNoCall = errors.New("timeout: no call")
 
+// of returns the circuit of that name.
 func (cs *circuits) of(name string) *circuit {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if c := cs.all[name]; c != nil {
 		return c
 	}
-	if len(cs.all) >= circuitsKept {
-		cs.shed()
+	if len(cs.all) >= max(cs.limit, cs.kept) {
+		cs.shed(time.Now())
 	}
-	c := &circuit{answered: time.Now()}
+	c := &circuit{answered: time.Now(), wait: cs.wait}
 	if cs.failures > 0 {
 		c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:        name,
@@ -60,31 +96,84 @@ func (cs *circuits) of(name string) *circuit {
 			ReadyToTrip: func(counts gobreaker.Counts) bool {
 				return int64(counts.ConsecutiveFailures) >= int64(cs.failures)
 			},
+			OnStateChange: func(_ string, _, to gobreaker.State) { c.changed(to, time.Now()) },
 		})
 	}
 	cs.all[name] = c
 	return c
 }
 
-// shed forgets targets without a call under way. cs.mu must be held.
-func (cs *circuits) shed() {
-	for name, c := range cs.all {
-		c.mu.Lock()
-		idle := c.calls == 0
-		c.mu.Unlock()
-		if idle {
-			delete(cs.all, name)
-		}
-	}
+// known returns the circuit of that name, or nil if nothing is known of the target.
+func (cs *circuits) known(name string) *circuit {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.all[name]
 }
 
-// OpenCircuits returns, by name, the failing targets that get no calls from this node now.
+// shed forgets targets without a call under way: first those that are well, and if there are still too many, those
+// with failures and a closed circuit. An open circuit is forgotten long after anybody wanted to call its target. If
+// many remain, the next time is when they are twice as many. cs.mu must be held.
+func (cs *circuits) shed(now time.Time) {
+	for _, failing := range []bool{false, true} {
+		for name, c := range cs.all {
+			if c.idle(now, failing) {
+				delete(cs.all, name)
+			}
+		}
+		if len(cs.all) < cs.kept {
+			break
+		}
+	}
+	cs.limit = 2 * len(cs.all)
+}
+
+// idle reports whether the target can be forgotten, if need be with its failures.
+func (c *circuit) idle(now time.Time, failing bool) bool {
+	failed := c.breaker != nil && c.breaker.Counts().ConsecutiveFailures > 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls > 0 {
+		return false
+	}
+	if !c.opened.IsZero() {
+		return now.Sub(c.until) > circuitForgotten
+	}
+	return failing || !failed
+}
+
+// changed notes a change of the breaker.
+func (c *circuit) changed(to gobreaker.State, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch to {
+	case gobreaker.StateOpen:
+		if c.opened.IsZero() {
+			c.opened = now
+		}
+		c.until = now.Add(c.wait)
+	case gobreaker.StateClosed:
+		c.claimant = ""
+		c.opened, c.until, c.back, c.tried, c.next = time.Time{}, time.Time{}, time.Time{}, nil, nil
+	}
+	c.ring()
+}
+
+// ring makes the waiting workers look at the circuit again. c.mu must be held.
+func (c *circuit) ring() {
+	for bell := range c.bells {
+		ring(bell)
+	}
+	clear(c.bells)
+}
+
+// OpenCircuits returns, by name, the failing targets that get no calls from this node now, or one as a trial.
 func (c *Center) OpenCircuits() []string {
+	now := time.Now()
 	c.circuits.mu.Lock()
 	defer c.circuits.mu.Unlock()
 	var names []string
 	for name, one := range c.circuits.all {
-		if one.breaker != nil && one.breaker.State() == gobreaker.StateOpen {
+		if one.open(now) {
 			names = append(names, name)
 		}
 	}
@@ -92,15 +181,98 @@ func (c *Center) OpenCircuits() []string {
 	return names
 }
 
+// open reports whether the target gets no calls, or is on trial. It is neither if nobody has wanted to call it since
+// the time for a trial came.
+func (c *circuit) open(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.opened.IsZero() && (c.trial || now.Before(c.until.Add(2*trialTurns)))
+}
+
+// turn returns when a caller may make a call: now, or a later time while the circuit is open. The bell rings if that
+// changes. A caller is a topic and a target.
+func (c *circuit) turn(caller string, bell chan struct{}, now time.Time) (at time.Time, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opened.IsZero() {
+		return now, false
+	}
+	if c.bells == nil {
+		c.bells = make(map[chan struct{}]struct{})
+	}
+	c.bells[bell] = struct{}{}
+	return c.turnOf(caller, now), true
+}
+
+// turnOf returns when a caller may make a call. The trial goes round: a caller has to wait a little longer, the later
+// it had its last trial. c.mu must be held.
+func (c *circuit) turnOf(caller string, now time.Time) time.Time {
+	switch {
+	case c.opened.IsZero():
+		return now
+	case c.trial: // its end rings
+		return now.Add(max(c.wait, time.Second))
+	}
+	at := c.until.Add(time.Millisecond)
+	if last, tried := c.tried[caller]; tried {
+		rank := 0
+		for _, other := range c.tried {
+			if !other.After(last) {
+				rank++
+			}
+		}
+		at = at.Add(min(trialTurns, c.wait/10) * time.Duration(rank) / time.Duration(len(c.tried)))
+	}
+	return at
+}
+
+// mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
+func (c *circuit) mayCall(caller string, now time.Time) bool {
+	claimed := c.claimant != "" && c.claimant != caller && now.Sub(c.claimed) < trialClaim
+	return !claimed && !c.turnOf(caller, now).After(now)
+}
+
+// claim reports whether a caller may lease a task for a call now. The trial of an open circuit is its own for
+// trialClaim, unless it gives it back.
+func (c *circuit) claim(caller string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mayCall(caller, now) {
+		return false
+	}
+	if !c.opened.IsZero() {
+		c.claimant, c.claimed = caller, now
+	}
+	return true
+}
+
+// unclaim gives a claim back: there was nothing to call.
+func (c *circuit) unclaim(caller string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.claimant == caller {
+		c.claimant = ""
+		c.ring()
+	}
+}
+
 // visit is a call under way.
 type visit struct {
 	circuit *circuit
+	trial   bool
 	once    sync.Once
 	done    func(error) // of the breaker
 }
 
 // enter begins a call, which must end with leave. It returns nil if there may be none now.
-func (c *circuit) enter() *visit {
+func (c *circuit) enter(caller string) *visit {
+	now := time.Now()
+	c.mu.Lock()
+	may := c.mayCall(caller, now)
+	c.mu.Unlock()
+	if !may {
+		return nil
+	}
 	done := func(error) {}
 	if c.breaker != nil {
 		var err error
@@ -111,10 +283,20 @@ func (c *circuit) enter() *visit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls == 0 {
-		c.answered = time.Now()
+		c.answered = now
 	}
 	c.calls++
-	return &visit{circuit: c, done: done}
+	v := &visit{circuit: c, done: done, trial: !c.opened.IsZero()}
+	if v.trial {
+		if len(c.tried) == triedMost {
+			clear(c.tried)
+		}
+		if c.tried == nil {
+			c.tried = make(map[string]time.Time)
+		}
+		c.trial, c.claimant, c.tried[caller] = true, "", now
+	}
+	return v
 }
 
 // leave ends a call with its result.
@@ -130,11 +312,64 @@ func (v *visit) leave(failure error) {
 
 // judge tells the breaker of a call, also before its end: while it tries the target with one call, there is no
 // other. Only the first verdict counts.
-func (v *visit) judge(failure error) { v.once.Do(func() { v.done(failure) }) }
+func (v *visit) judge(failure error) {
+	v.once.Do(func() {
+		v.done(failure)
+		if !v.trial {
+			return
+		}
+		v.circuit.mu.Lock()
+		defer v.circuit.mu.Unlock()
+		v.circuit.trial = false
+		v.circuit.ring()
+	})
+}
 
 // hangs reports whether calls are under way and none has succeeded for a while.
 func (c *circuit) hangs(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls > 0 && now.Sub(c.answered) > circuitHangs
+}
+
+// putOff returns how long to put a task off that can't be called now. One task of a caller comes back for the next
+// trial, and the others after about CircuitWait. If there are many, backRate of them come back in a second, so that
+// their number costs nothing. But none waits for longer than about as long again as the circuit has been open.
+func (c *circuit) putOff(caller string, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	longest := c.wait
+	if !c.opened.IsZero() {
+		longest = max(longest, now.Sub(c.opened))
+		maps.DeleteFunc(c.next, func(_ string, at time.Time) bool { return !at.After(now) })
+		if at := c.turnOf(caller, now); len(c.next) < nextMost && c.next[caller].IsZero() && at.After(now) {
+			if c.next == nil {
+				c.next = make(map[string]time.Time)
+			}
+			c.next[caller] = at
+			return at.Sub(now)
+		}
+	}
+	return pace(&c.back, now, c.wait, longest)
+}
+
+// pace returns how long to put off one of many: half to one and a half times wait, or until its turn, one after the
+// other, if that is later. Those whose turn would come after longest wait for half to one and a half times longest. back
+// is the last turn.
+func pace(back *time.Time, now time.Time, wait, longest time.Duration) time.Duration {
+	turn := now
+	if back.After(now) {
+		turn = *back
+	}
+	turn = turn.Add(time.Second / backRate)
+	if turn.Sub(now) > longest {
+		return longest/2 + jitter(longest)
+	}
+	*back = turn
+	after := wait/2 + jitter(wait)
+	if turn.Sub(now) <= after {
+		return after
+	}
+	batch := max(wait/backBatches, time.Millisecond)
+	return turn.Truncate(batch).Add(batch).Sub(now)
 }

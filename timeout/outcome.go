@@ -36,6 +36,23 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &permanent)
 }
 
+// Answered marks the error of a [Caller] as the answer of a target that is well: it refuses this task, as an HTTP server
+// does with a status 400 or 404, and may do others. So the error never opens the circuit of the target, and counts as a
+// success there. For the task it is a failure like any other. Answered(nil) is nil. The result has the text of err, and
+// errors.Is and errors.As see through it.
+func Answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &answeredError{err}
+}
+
+// IsAnswered reports whether err, or any error wrapped or joined in it, came from Answered.
+func IsAnswered(err error) bool {
+	var answered *answeredError
+	return errors.As(err, &answered)
+}
+
 // RetryAfter marks the error of an attempt with the wait before the next one, in place of the
 // topic's Backoff: a target may say when it will be back. The attempt counts all the same. A
 // negative d is zero, and zero means at once. The result has the text of err, and errors.Is and
@@ -91,6 +108,11 @@ type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
+
+type answeredError struct{ err error }
+
+func (e *answeredError) Error() string { return e.err.Error() }
+func (e *answeredError) Unwrap() error { return e.err }
 
 type retryError struct {
 	err   error

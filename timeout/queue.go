@@ -169,17 +169,16 @@ func (w *worker) putOff(now time.Time) {
 		if w.c.circuits.of(a.target).hangs(now) {
 			wait = w.c.cfg.CircuitWait
 		}
-		w.putBack(a, wait)
+		w.putBack(a, wait/2+jitter(wait))
 	}
 	w.queue = kept
 }
 
-// putBack hands an attempt back, due again after half to one and a half times wait. w.mu must be
-// held.
-func (w *worker) putBack(a *attempt, wait time.Duration) {
+// putBack hands an attempt back, due again after that time. w.mu must be held.
+func (w *worker) putBack(a *attempt, after time.Duration) {
 	if w.finish(a) {
 		w.counts.Postponed++
-		w.settle(engine.Outcome{Token: a.Token, As: Pending, After: wait/2 + jitter(wait), Refund: true})
+		w.settle(engine.Outcome{Token: a.Token, As: Pending, After: after, Refund: true})
 	}
 }
 

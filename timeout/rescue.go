@@ -19,7 +19,7 @@ func (w *worker) rescues(now time.Time) bool {
 
 // spare returns how many tasks of other nodes could begin at once. w.mu must be held.
 func (w *worker) spare(now time.Time) int {
-	if w.stopping || w.topic.Paused || w.unread != nil || w.full || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
+	if w.stopping || w.topic.Paused || w.unread != nil || w.hold.leases != leaseAny || w.full || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
 		return 0
 	}
 	spare := w.places - w.workers - w.asked

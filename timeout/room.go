@@ -22,7 +22,7 @@ func (w *worker) room(now time.Time) int {
 
 // wants is room without the limit of Topic.Rate. w.mu must be held.
 func (w *worker) wants() int {
-	if w.stopping || w.topic.Paused || w.stuck || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
+	if w.stopping || w.topic.Paused || w.stuck || w.hold.leases == leaseNone || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
 	limit := w.limit
@@ -42,6 +42,9 @@ func (w *worker) wants() int {
 	}
 	if w.limiter != nil { // tasks that wait for places may all begin at once: no more than a burst
 		room = min(room, w.places-w.busy+w.limiter.Burst()-len(w.queue)-w.asked)
+	}
+	if w.hold.leases == leaseOne {
+		room = min(room, 1-w.asked)
 	}
 	return max(room, 0)
 }

@@ -48,6 +48,7 @@ func (c *Center) Run(ctx context.Context) error {
 	helpers.Go(func() { c.listen(background) })
 	helpers.Go(func() { c.peek(background) })
 	helpers.Go(func() { c.watch(background) })
+	helpers.Go(func() { c.search(background) })
 
 	beat := time.NewTicker(c.cfg.TTL / 3)
 	defer beat.Stop()
@@ -112,12 +113,8 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 		}
 	}
 	c.mu.Lock()
-	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: make([]string, 0, len(c.workers))}
-	for name := range c.workers {
-		node.Topics = append(node.Topics, name)
-	}
+	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	slices.Sort(node.Topics)
 	view, err := c.members.Beat(within, node, c.cfg.TTL)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -136,6 +133,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	}
 	view.Other = other.run
 	c.adopt(view)
+	c.warnUnserved()
 }
 
 // manage gives all slots to the workers without any of a view: this node has no view, or their topics are
@@ -190,7 +188,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for name, topic := range known {
 		handler := c.handlers[name]
 		w := c.workers[name]
-		switch serves := handler != nil || len(c.cfg.Callers) > 0 && !topic.Pull && (c.cfg.All || topic.Callback != nil); {
+		switch serves := c.canRun(topic, handler) || c.cfg.All && len(c.cfg.Callers) > 0 && !topic.Pull; {
 		case serves && w == nil:
 			c.workers[name] = newWorker(c, topic, handler)
 		case serves:
@@ -246,6 +244,7 @@ func (c *Center) upkeep(ctx context.Context) {
 	for {
 		wait, began := c.cfg.TTL/3, time.Now()
 		if view := c.View(); view.Leader() == c.cfg.Node {
+			c.countLonely(ctx)
 			swept, err := c.engine.Upkeep(ctx, view.Term)
 			c.countSwept(swept)
 			if err != nil && ctx.Err() == nil {

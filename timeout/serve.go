@@ -81,6 +81,9 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	w.putOff(now)
 	poll := w.c.poll()
 	longest := poll
+	if until := w.restrain(now); !until.IsZero() {
+		longest = min(longest, max(until.Sub(now), time.Millisecond))
+	}
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
@@ -111,6 +114,11 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	default:
 		return ask, longest
 	}
+	if ask.Max > 0 && !w.claims(now) {
+		if ask.Max = 0; n == 0 {
+			return ask, min(longest, trialClaim)
+		}
+	}
 	ask.Settle = w.outcomes[:n:n]
 	w.outcomes = append([]engine.Outcome(nil), w.outcomes[n:]...)
 	w.asked += ask.Max
@@ -138,6 +146,7 @@ func (w *worker) ask(ask engine.Ask) error {
 		w.take(ask, batch, targets, asked, time.Now())
 		return nil
 	}
+	w.unclaim()
 	w.look = time.Time{}                   // as soon as troubles allow it
 	if !errors.Is(err, engine.ErrFenced) { // ErrFenced: they are settled
 		w.outcomes = append(ask.Settle, w.outcomes...)
@@ -187,6 +196,10 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		if a.Again {
 			w.counts.Again++
 		}
+		if a.Callback != nil {
+			w.meets(now)
+		}
+		a.trial = ask.Max == 1 && w.hold.leases != leaseAny
 		w.held[a] = struct{}{}
 		if w.stopping { // since the call
 			w.giveBack(a, time.Time{})
@@ -205,6 +218,9 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 	}
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
+	}
+	if !w.tries() {
+		w.unclaim()
 	}
 	w.hire()
 	if ask.Late > 0 {

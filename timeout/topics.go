@@ -122,13 +122,21 @@ func (c *Center) Ready(ctx context.Context) error {
 	return c.engine.Ready(ctx)
 }
 
-// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic.
+// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic. Counts.Lag includes the tasks
+// that this node has put off since it can't run them now.
 func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 	if err := c.enter(); err != nil {
 		return Counts{}, err
 	}
 	defer c.calls.Done()
-	return c.engine.Count(ctx, topic)
+	counts, err := c.engine.Count(ctx, topic)
+	c.mu.Lock()
+	w := c.workers[topic]
+	c.mu.Unlock()
+	if err == nil && w != nil {
+		counts.Lag = max(counts.Lag, w.lag(time.Now()))
+	}
+	return counts, err
 }
 
 // lookUp is Topic, but first looks at the topics known to this node.

@@ -26,6 +26,7 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	}
 	answer, err := c.sets.call(ctx, task)
 	if err == nil {
+		c.meet(task)
 		c.wake(task.Topic, answer.Due)
 	}
 	return answer, err
@@ -46,6 +47,7 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	}
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
+		c.meet(tasks...)
 		c.wakeAll(len(answers), func(i int) (string, Answer) { return tasks[i].Topic, answers[i] })
 	}
 	return answers, err

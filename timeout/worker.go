@@ -58,6 +58,7 @@ type worker struct {
 	moved    time.Time // when a handler last began or ended
 	stuck    bool      // whether all handlers hang; if so, nothing is leased
 	counts   Stats
+	hold     hold // of tasks that can't be run now
 }
 
 // attempt is a lease of this node.
@@ -76,6 +77,7 @@ type attempt struct {
 	over     bool      // settled, lost or given up: the handler's result is ignored
 	left     bool      // given up because its handler hangs; its goroutine is counted out
 	accepted bool      // its outcome comes later: see ErrAccepted
+	trial    bool      // leased to try a target with an open circuit
 }
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {
@@ -112,6 +114,7 @@ func (w *worker) change(topic Topic, handler Handler) {
 		}
 		w.lookNow()
 	}
+	w.adapt(topic, handler)
 	w.topic, w.handler = topic, handler
 	w.deal(time.Now())
 }

@@ -25,8 +25,8 @@ type Node struct {
 	// share the slots of one. View.Other tells them.
 	Name string `json:"name"`
 
-	// Topics are the topics that the node serves, in order. Nil means all, and empty means
-	// none.
+	// Topics are the topics whose tasks the node can run, in order. Nil means all, and empty means
+	// none. Callbacks is among them if the node makes the callbacks of single tasks of any topic.
 	Topics []string `json:"topics"`
 
 	// Run is a random id for one run of the node. Empty is unknown: the node is of an earlier
@@ -41,6 +41,9 @@ func (n Node) Other(run string) string {
 	}
 	return run
 }
+
+// Callbacks stands in Node.Topics for the tasks with callbacks of their own, of all topics. No topic has that name.
+const Callbacks = "*"
 
 // Serves reports whether the node runs the tasks of a topic.
 func (n Node) Serves(topic string) bool {
@@ -77,17 +80,29 @@ func (v View) Leader() string {
 	return v.Nodes[0].Name
 }
 
+// Runs reports whether a node runs the tasks of a topic.
+func (v View) Runs(topic string) bool {
+	return slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Serves(topic) })
+}
+
+// Serves reports whether a node runs tasks of a topic, be it only those with callbacks of their own.
+func (v View) Serves(topic string) bool { return v.Runs(topic) || v.Runs(Callbacks) }
+
 // Owners returns for each slot of a topic the name of its node, or an empty string if no node
-// serves the topic. No node has more than its share, rounded up. When a node comes or goes, few
+// serves the topic. If no node runs all tasks of the topic, the nodes with Callbacks have the slots. No node has more than its share, rounded up. When a node comes or goes, few
 // slots but its own change hands.
 //
 // It is rendezvous hashing (Thaler and Ravishankar, 1996): each slot goes to the node with the
 // highest hash of node, topic and slot among the nodes that still lack a part of their share.
 func (v View) Owners(topic string, slots int) []string {
 	owners := make([]string, slots)
+	served := topic
+	if !v.Runs(topic) {
+		served = Callbacks
+	}
 	var nodes []shareholder
 	for _, node := range v.Nodes {
-		if node.Serves(topic) {
+		if node.Serves(served) {
 			nodes = append(nodes, shareholder{name: node.Name, hash: hash(fnvOffset, node.Name+"\x00"+topic+"\x00")})
 		}
 	}

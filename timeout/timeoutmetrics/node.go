@@ -3,6 +3,7 @@ package timeoutmetrics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +25,7 @@ var (
 	dead      = perTopic("dead_total", "Tasks that became dead, and runs of periodic tasks that were given up.")
 	givenUp   = perTopic("given_up_total", "Of dead_total, the runs of periodic tasks: their tasks wait for the next run.")
 	accepted  = perTopic("accepted_total", "Attempts whose outcome is told later.")
-	postponed = perTopic("postponed_total", "Tasks that were put off since their target fails.")
+	postponed = perTopic("postponed_total", "Tasks that were handed back since their target fails, or since this node can't run them.")
 	returned  = perTopic("returned_total", "Tasks that were handed back when the node stopped.")
 	rescued   = perTopic("rescued_total", "Tasks of the slots of other nodes that were late by a lease.")
 	pulled    = perTopic("pulled_total", "Tasks that programs have leased at this node.")
@@ -35,6 +36,7 @@ var (
 	early     = perTopic("early_total", "Tasks that were handled before they were due. It is 0, or the engine is at fault.")
 	lateness  = perTopic("lateness_seconds", "How long after the action time first attempts began.")
 	took      = perTopic("handler_seconds", "How long handlers took.")
+	unserved  = perTopic("unserved", "1 while the topic has due tasks that no node can run.")
 
 	circuits = ofNode.Add("timeout_open_circuits", "Targets to which this node makes no calls, since they fail.")
 	nodes    = ofNode.Add("timeout_nodes", "Nodes that this one knows of.")
@@ -56,9 +58,11 @@ func Register(reg prometheus.Registerer, centre *timeout.Center) (unregister fun
 	}
 	return add(reg, ofNode, func(to sink.Sink) {
 		collectNode(to, centre.Node(), centre.View(), centre.OpenCircuits())
-		for _, s := range centre.Stats() {
+		stats := centre.Stats()
+		for _, s := range stats {
 			collectTopic(to, s)
 		}
+		collectUnserved(to, stats, centre.Unserved())
 	})
 }
 
@@ -75,6 +79,18 @@ func collectNode(to sink.Sink, name string, view engine.View, open []string) {
 	to.Gauge(nodes, float64(len(view.Nodes)))
 	to.Bool(leader, view.Leader() == name)
 	to.Bool(taken, view.Other != "")
+}
+
+// collectUnserved also has topics without figures of this node.
+func collectUnserved(to sink.Sink, stats []timeout.Stats, names []string) {
+	for _, name := range names {
+		to.Bool(unserved, true, name)
+	}
+	for _, s := range stats {
+		if !slices.Contains(names, s.Topic) {
+			to.Bool(unserved, false, s.Topic)
+		}
+	}
 }
 
 func collectTopic(to sink.Sink, s timeout.Stats) {

@@ -104,7 +104,7 @@ func TestACentreIsScraped(t *testing.T) {
 	got := gather(t, reg)
 	for name, want := range map[string]float64{
 		"tasks,pending": 1, "due_tasks": 0, "lag_seconds": 0, "slots": 8, "owned_slots": 8, "engine_up": 1, "nodes": 1,
-		"leader": 1, "open_circuits": 0, "early_total": 0, "paused": 0,
+		"leader": 1, "open_circuits": 0, "early_total": 0, "paused": 0, "unserved": 0,
 	} {
 		value, there := got[name]
 		require.True(t, there, name)
@@ -116,6 +116,22 @@ func TestACentreIsScraped(t *testing.T) {
 	unregister()
 	_, there := gather(t, reg)["done_total"]
 	require.False(t, there)
+}
+
+func TestATopicThatNoNodeRunsIsTold(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	_, err := add(reg, ofNode, func(to sink.Sink) {
+		collectUnserved(to, []timeout.Stats{{Topic: "served"}, {Topic: "stranded"}}, []string{"stranded", "unknown here"})
+	})
+	require.NoError(t, err)
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, 1)
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+	}
+	require.Equal(t, map[string]float64{"served": 0, "stranded": 1, "unknown here": 1}, got)
 }
 
 // silent has a topic and never counts it.

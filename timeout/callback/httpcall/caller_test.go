@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +24,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // here allows what tests listen on.
@@ -122,6 +125,46 @@ func TestTheBodyIsThatOfTheMethod(t *testing.T) {
 	}
 }
 
+func TestAPathThatIsMissingHoldsUpNoOtherOfItsHost(t *testing.T) {
+	var good atomic.Int64
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/good" {
+			good.Add(1)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	store, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	defer store.Close()
+	centre, err := timeout.New(store, timeout.Config{
+		Callers: map[string]timeout.Caller{Kind: open(t, Config{Allow: here})}, CircuitWait: time.Hour, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	defer centre.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- centre.Run(ctx) }()
+	defer func() { cancel(); <-ran }()
+	for _, topic := range []string{"bad", "good"} {
+		call := to(server.URL + "/" + topic)
+		_, err = centre.SetTopic(t.Context(), timeout.Topic{Name: topic, Callback: &call, Retries: 2, Backoff: time.Millisecond})
+		require.NoError(t, err)
+		tasks := make([]timeout.Task, 200)
+		for i := range tasks {
+			tasks[i] = timeout.Task{Topic: topic, ID: strconv.Itoa(i)}
+		}
+		_, err = centre.SetAll(t.Context(), tasks)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			counts, err := centre.Count(t.Context(), topic)
+			return err == nil && counts.Pending+counts.Running == 0
+		}, time.Minute, 5*time.Millisecond, topic)
+	}
+	require.EqualValues(t, 200, good.Load())
+	require.Empty(t, centre.OpenCircuits())
+}
+
 func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var status int
@@ -183,6 +226,8 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 			err := c.Call(t.Context(), task, call)
 			require.Equal(t, test.fails, err != nil, "%v", err)
 			require.Equal(t, test.permanent, timeout.IsPermanent(err))
+			lives := strings.Contains("300 301 302 307 308 400 401 403 404 409 410 422 425", test.answer[:3])
+			require.Equal(t, lives, timeout.IsAnswered(err))
 			after, has := timeout.RetryDelay(err)
 			require.Equal(t, test.after != never, has, "%v", err)
 			if has {

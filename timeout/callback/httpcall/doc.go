@@ -26,8 +26,10 @@
 //     a rollout, 401 with an old token, and 409 to a key still in progress. A Retry-After is
 //     followed, in seconds or as a date, up to MaxRetryAfter.
 //
-// Each answer but a 2xx counts as a failure of the host, final or not. After several failures in a
-// row the centre makes no calls to the host for a while (see timeout.Config.Circuit).
+// An answer below 500 proves that the host lives, but for 408 and 429. All other answers, timeouts and refused
+// connections are failures of the host, final or not. After several of them in a row the centre makes no calls to the
+// host for a while, but one now and then as a trial (see timeout.Config.Circuit). So a task or a path that the host
+// refuses costs no more than its own attempts.
 //
 // # Targets
 //

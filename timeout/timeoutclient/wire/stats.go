@@ -12,7 +12,8 @@ type Stats struct {
 	Node     string       `json:"node"`
 	Engine   string       `json:"engine"`
 	Members  Members      `json:"members"`
-	Circuits []string     `json:"circuits"` // targets without calls from this node now
+	Circuits []string     `json:"circuits"` // targets without calls from this node now, but for trials
+	Unserved []string     `json:"unserved"` // topics with due tasks that no node can run, as far as this node knows
 	Sums     Sums         `json:"sums"`
 	Topics   []TopicStats `json:"topics"`
 

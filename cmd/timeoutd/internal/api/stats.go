@@ -57,7 +57,8 @@ func (h *Handler) look(ctx context.Context) (wire.Stats, error) {
 func (h *Handler) take(ctx context.Context) wire.Stats {
 	s := wire.Stats{
 		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
-		Members: h.members(), Circuits: append([]string{}, h.centre.OpenCircuits()...), Topics: []wire.TopicStats{},
+		Members: h.members(), Circuits: append([]string{}, h.centre.OpenCircuits()...), Unserved: append([]string{}, h.centre.Unserved()...),
+		Topics: []wire.TopicStats{},
 	}
 	here := h.here().Topics
 	topics, err := h.centre.Topics(ctx)

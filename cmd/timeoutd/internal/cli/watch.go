@@ -170,6 +170,9 @@ func draw(w io.Writer, stats wire.Stats, before *wire.Stats) error {
 	for _, circuit := range stats.Circuits {
 		fmt.Fprintf(w, "no calls for a while to %s\n", brief(circuit, 100))
 	}
+	for _, topic := range stats.Unserved {
+		fmt.Fprintf(w, "no node can run due tasks of %s: it has no callback\n", brief(topic, 100))
+	}
 	fmt.Fprintln(w)
 	t := newTable(w, "TOPIC", "PENDING", "DUE", "LAG", "RUNNING", "DEAD", "DONE", "FAILED", "AGAIN", "LOST", "EARLY", "LATE P99", "SLOTS", "")
 	for _, topic := range stats.Topics {

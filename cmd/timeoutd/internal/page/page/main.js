@@ -101,7 +101,7 @@
     const p = points[points.length - 1], dead = ofCounts("dead"), swept = ofAll("swept"), early = ofAll("early"), again = ofAll("again"), lost = ofAll("lost"), m = latest.members, here = alone() ? " here" : "";
     drawTiles($("tiles"), [
       { id: "pending", what: "Pending", value: count(p.pending), more: plural(latest.topics.length, "topic") },
-      { id: "due", what: "Due now", value: count(p.due), more: p.due ? `for up to ${time(p.lag)}` : "nothing waits", warn: p.lag > 5 },
+      { id: "due", what: "Due now", value: count(p.due), more: p.due || p.lag ? `for up to ${time(p.lag)}` : "nothing waits", warn: p.lag > 5 },
       { id: "running", what: "Running", value: count(ofCounts("running")), more: `and ${count(ofAll("queued"))} queued` },
       { id: "done", what: "Done" + here, value: rate(lately("done")), unit: "/s", more: count(ofAll("done")) + " in all" },
       { id: "failed", what: "Failed" + here, value: rate(lately("failed")), unit: "/s", more: `${count(ofAll("failed"))} in all, ${count(ofAll("postponed"))} put off`, warn: lately("failed") > 0 },
@@ -141,8 +141,8 @@
       if (asked && missing.length) all.push({ id: "partial", head: "Sums are partial.", text: `No figures of ${missing.slice(0, 20).join(", ")}${errors.length ? ` (${errors.slice(0, 5).join("; ")})` : ", which is at none of the peers"}.` });
       if (early > 0) all.push({ id: "early", bad: true, head: "Early.", text: `${plural(early, "task")} ran before the action time by the engine's clock, which must never be: there is a fault in the engine.` });
       if (latest.circuits.length) all.push({ id: "circuits", head: plural(latest.circuits.length, "open circuit") + ".", text: `No calls are made for a while to what fails: ${latest.circuits.slice(0, 20).join(", ")}.` });
-      const orphans = latest.members.nodes.length ? latest.topics.filter((t) => !t.pull && t.owners.includes("")).map((t) => t.name) : [];
-      if (orphans.length) all.push({ id: "orphans", head: "Nobody serves", text: `${orphans.slice(0, 20).join(", ")}: there is no callback for it, and no node has a handler.` });
+      const { unserved = [] } = latest; // a node of an earlier version has none
+      if (unserved.length) all.push({ id: "unserved", bad: true, head: "Nobody runs", text: `what is due of ${unserved.slice(0, 20).join(", ")}: there is no callback for it, and no node has a handler.` });
     }
     drawNotices($("notices"), all);
   }

@@ -56,7 +56,7 @@ function drawTopics(body, stats, chosen, filter, choose, pause) {
     const cells = [
       cell(c ? count(c.pending) : "?"),
       cell(c ? count(c.due) : "?", c && c.due ? "" : "faint"),
-      cell(c && c.due ? time(c.lag_seconds) : "–", c && !t.paused && c.lag_seconds > 5 ? "warn" : "faint"),
+      cell(c && (c.due || c.lag_seconds) ? time(c.lag_seconds) : "–", c && !t.paused && c.lag_seconds > 5 ? "warn" : "faint"),
       cell(c ? count(c.running) : "?"),
       cell(all ? count(all.done) : "–", all ? "" : "faint"),
       cell(all ? count(all.failed) : "–", all && all.failed ? "" : "faint"),
@@ -100,7 +100,7 @@ function drawNodes(body, note, stats) {
         stats.sums.asked && stats.sums.missing.includes(node.name) ? h("span", { class: "badge" }, "no answer") : null),
       cell(count(owned)),
       h("td", {}, h("div", { class: "meter" }, bar)),
-      h("td", { class: "error" }, node.topics === null ? "all" : node.topics.length ? node.topics.join(", ") : "none"));
+      h("td", { class: "error" }, node.topics === null ? "all" : node.topics.length ? node.topics.map((t) => (t === "*" ? "callbacks of tasks" : t)).join(", ") : "none"));
   }));
 }
 

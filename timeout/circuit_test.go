@@ -1,0 +1,122 @@
+package timeout
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnOpenCircuitIsRememberedBesideVeryManyOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kept = 100
+		cs := circuits{failures: 2, wait: 10 * time.Second, all: map[string]*circuit{}, kept: kept}
+		call := func(name string, err error) bool {
+			v := cs.of(name).enter("topic " + name)
+			if v != nil {
+				v.leave(err)
+			}
+			return v != nil
+		}
+		fails := errors.New("connection refused")
+		require.True(t, call("open", fails))
+		require.True(t, call("open", fails))
+		require.False(t, call("open", fails))
+		require.True(t, call("fails", fails))
+		others := func(name string, err error) {
+			called := 0
+			for i := range kept {
+				if call(fmt.Sprint(name, i), err) {
+					called++
+				}
+			}
+			require.Equal(t, kept, called)
+		}
+		others("good", nil)
+		require.LessOrEqual(t, len(cs.all), kept)
+		require.False(t, call("open", nil), "its circuit is open")
+		require.True(t, call("fails", fails))
+		require.False(t, call("fails", nil), "that was the second failure in a row")
+
+		others("bad", fails) // each fails once
+		require.LessOrEqual(t, len(cs.all), kept+2)
+		require.False(t, call("open", nil))
+		time.Sleep(2 * circuitForgotten)
+		others("good", nil)
+		others("better", nil)
+		require.True(t, call("open", nil), "nobody has called it for long")
+	})
+}
+
+func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := circuits{failures: 1, wait: 10 * time.Second, all: map[string]*circuit{}}
+		c := cs.of("host")
+		fails := errors.New("answer 500")
+		c.enter("a").leave(fails)
+		bell := make(chan struct{}, 1)
+		var order []string
+		for range 9 { // each waits for its turn, as soon as it comes
+			next, first := "", time.Time{}
+			for _, caller := range []string{"a", "b", "c"} {
+				at, open := c.turn(caller, bell, time.Now())
+				require.True(t, open)
+				if next == "" || at.Before(first) {
+					next, first = caller, at
+				}
+			}
+			time.Sleep(time.Until(first))
+			require.True(t, c.claim(next, time.Now()))
+			for _, other := range []string{"a", "b", "c"} {
+				require.Equal(t, other == next, c.claim(other, time.Now()), "%s while %s claims", other, next)
+			}
+			v := c.enter(next)
+			require.NotNil(t, v)
+			for _, other := range []string{"a", "b", "c", "d"} {
+				require.Nil(t, c.enter(other))
+			}
+			v.leave(fails)
+			order = append(order, next)
+		}
+		require.Equal(t, []string{"a", "b", "c", "a", "b", "c", "a", "b", "c"}, order)
+
+		time.Sleep(time.Minute)
+		require.True(t, c.claim("b", time.Now()))
+		c.unclaim("b") // nothing was due
+		require.True(t, c.claim("c", time.Now()))
+		time.Sleep(2 * trialClaim) // it hangs
+		v := c.enter("a")
+		require.NotNil(t, v)
+		<-bell
+		at, open := c.turn("b", bell, time.Now())
+		require.True(t, open)
+		require.Greater(t, time.Until(at), time.Second)
+		v.leave(nil)
+		<-bell
+		_, open = c.turn("b", bell, time.Now())
+		require.False(t, open)
+	})
+}
+
+func TestATaskThatIsPutOffWaitsNoLongerThanTheTargetWasDown(t *testing.T) {
+	const wait = 10 * time.Second
+	now := time.Now()
+	for longest := wait; longest < 5*time.Hour; longest *= 4 {
+		var back time.Time
+		least, most, first := longest, time.Duration(0), time.Duration(0)
+		for i := range 3000 {
+			after := pace(&back, now, wait, longest)
+			least, most = min(least, after), max(most, after)
+			if i < backRate*int(wait/time.Second)/2 {
+				first = max(first, after)
+			}
+		}
+		require.GreaterOrEqual(t, least, wait/2)
+		require.LessOrEqual(t, most, longest*3/2)
+		require.LessOrEqual(t, first, wait*3/2, "few come back soon")
+		require.LessOrEqual(t, back.Sub(now), longest)
+	}
+}

@@ -1,0 +1,356 @@
+package timeout
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// A node can't run some tasks now: those of the topic's callback while its circuit is open, and those without any
+// callback if it has no handler. If a topic has no others, its worker holds: it leases none, or one for each trial of
+// the circuit. So what waits costs nothing, however much it is, and keeps its time. If tasks have callbacks of their
+// own, the worker must lease the others to reach them, and puts the others off. It knows of those that it has leased,
+// and of those set on this node. While it holds, Center.search looks for more of them.
+
+const (
+	// While a worker holds, it looks at one page of waiting tasks per searchEvery. After the last due task it
+	// looks at the following ones after CircuitWait, and after searchAnew at all again.
+	searchEvery = time.Second
+	searchAnew  = 5 * time.Minute
+
+	// putOffMerged is the time for which tasks put off are remembered together.
+	putOffMerged = 5 * time.Second
+)
+
+// hold is what a worker knows of tasks that it can't run. worker.mu guards it.
+type hold struct {
+	unable bool    // whether the node has no handler, and can't make a callback of the topic
+	own    bool    // whether there are tasks with callbacks of their own
+	common string  // the circuit of the topic's callback; empty if there is none, or nothing is known of it
+	leases leasing // how many tasks may be leased now
+
+	stranded time.Time // since when tasks without a callback are due and the node is not able; zero if there are none
+	until    time.Time // when they are back, if the node puts them off
+
+	putOff []putOff  // the tasks put off, and not back
+	back   time.Time // see pace
+
+	cursor string    // of the page of waiting tasks to look at next
+	search time.Time // when to look at it
+	anew   time.Time // when to begin with the first page again
+}
+
+// leasing is how many tasks a worker may lease.
+type leasing int8
+
+const (
+	leaseAny leasing = iota
+	leaseOne
+	leaseNone
+)
+
+// putOff stands for tasks put off about the same time.
+type putOff struct {
+	begun time.Time
+	due   time.Time // the earliest action time of them
+	until time.Time // when the last of them is back
+}
+
+// canRun reports whether this node can run tasks of a topic without a callback of their own.
+func (c *Center) canRun(topic Topic, handler Handler) bool {
+	return handler != nil || !topic.Pull && topic.Callback != nil && c.cfg.Callers[topic.Callback.Kind] != nil
+}
+
+// adapt fits the hold to another topic or handler. w.mu must be held.
+func (w *worker) adapt(topic Topic, handler Handler) {
+	h := &w.hold
+	before := *h
+	if handler != nil || topic.Callback == nil || w.topic.Callback == nil || !sameTarget(*w.topic.Callback, *topic.Callback) {
+		h.common = ""
+	}
+	if h.unable = !w.c.canRun(topic, handler); !h.unable {
+		h.stranded = time.Time{}
+	}
+	if h.unable != before.unable || h.common != before.common {
+		ring(w.bell)
+	}
+}
+
+func sameTarget(a, b Callback) bool { return a.Kind == b.Kind && a.Target == b.Target }
+
+// learn notes the circuit of the topic's callback.
+func (w *worker) learn(name string, call Callback) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.handler == nil && w.topic.Callback != nil && sameTarget(*w.topic.Callback, call) {
+		w.hold.common = name
+	}
+}
+
+// caller returns a name for what the trial of a circuit goes round among: topics and targets.
+func (w *worker) caller(call *Callback) string { return w.name + " " + call.Target }
+
+// meets notes that there are tasks with callbacks of their own. w.mu must be held.
+func (w *worker) meets(now time.Time) {
+	if w.hold.own || w.topic.Pull {
+		return
+	}
+	w.hold.own, w.hold.until = true, now.Add(2*w.c.cfg.CircuitWait)
+	w.lookNow()
+}
+
+// meet is meets for tasks that this node has set.
+func (c *Center) meet(tasks ...Task) {
+	last := ""
+	for i := range tasks {
+		if tasks[i].Callback == nil || tasks[i].Topic == last {
+			continue
+		}
+		last = tasks[i].Topic
+		c.mu.Lock()
+		w := c.workers[tasks[i].Topic]
+		c.mu.Unlock()
+		if w != nil {
+			w.mu.Lock()
+			w.meets(time.Now())
+			w.mu.Unlock()
+		}
+	}
+}
+
+// restrain sets how many tasks may be leased now: any number, one or none. It returns when that may change, if it
+// knows. w.mu must be held.
+func (w *worker) restrain(now time.Time) (until time.Time) {
+	h := &w.hold
+	leases, holds := leaseAny, false
+	switch {
+	case h.own || w.topic.Pull:
+	case !h.stranded.IsZero():
+		leases, holds = leaseNone, true
+	case h.unable && len(w.held) > 0:
+		leases = leaseNone
+	case h.unable:
+		leases = leaseOne // it tells what the others are like
+	case h.common != "":
+		c := w.c.circuits.known(h.common)
+		if c == nil {
+			break
+		}
+		at, open := c.turn(w.caller(w.topic.Callback), w.bell, now)
+		if !open {
+			break
+		}
+		leases, holds = leaseOne, true
+		w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool { return !a.trial && w.release(a) })
+		if at.After(now) || w.tries() {
+			leases, until = leaseNone, at
+		}
+	}
+	if leases < h.leases {
+		w.look = time.Time{}
+	}
+	h.leases = leases
+	if holds {
+		ring(w.c.held)
+	}
+	return until
+}
+
+// tries reports whether a task leased for a trial is not done. w.mu must be held.
+func (w *worker) tries() bool {
+	for a := range w.held {
+		if a.trial {
+			return true
+		}
+	}
+	return false
+}
+
+// claims reports whether the worker may ask for ask.Max tasks: if it is one for a trial, no other worker may lease
+// one at the same time. w.mu must be held.
+func (w *worker) claims(now time.Time) bool {
+	c := w.trialled()
+	return c == nil || c.claim(w.caller(w.topic.Callback), now)
+}
+
+// unclaim gives a claim back if nothing was leased for a trial. w.mu must be held.
+func (w *worker) unclaim() {
+	if c := w.trialled(); c != nil {
+		c.unclaim(w.caller(w.topic.Callback))
+	}
+}
+
+// trialled returns the circuit for whose trial the worker leases, or nil. w.mu must be held.
+func (w *worker) trialled() *circuit {
+	if w.hold.common == "" || w.hold.own || w.hold.leases == leaseAny {
+		return nil
+	}
+	return w.c.circuits.known(w.hold.common)
+}
+
+// release hands an attempt back that has not begun, due as before. It reports true. w.mu must be held.
+func (w *worker) release(a *attempt) bool {
+	if w.finish(a) {
+		w.counts.Postponed++
+		w.settle(engine.Outcome{Token: a.Token, As: Pending, Due: a.Due, Refund: true})
+	}
+	return true
+}
+
+// refuse hands an attempt back that is not made since the circuit is open.
+func (w *worker) refuse(a *attempt, c *circuit, caller string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if a.Callback == nil && !w.hold.own && w.hold.common != "" {
+		w.release(a) // and the worker holds
+		ring(w.bell)
+		return
+	}
+	w.defers(a, now, c.putOff(caller, now))
+}
+
+// strand hands an attempt back for which this node has no handler, callback or Caller.
+func (w *worker) strand(a *attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h, now := &w.hold, time.Now()
+	if a.Callback == nil && h.unable {
+		if h.stranded.IsZero() || h.own && now.After(h.until) {
+			h.stranded = now
+		}
+		if !h.own {
+			w.release(a)
+			ring(w.bell)
+			return
+		}
+	}
+	wait, longest := w.c.cfg.CircuitWait, w.c.cfg.CircuitWait
+	if len(h.putOff) > 0 {
+		longest = max(longest, now.Sub(h.putOff[0].begun))
+	}
+	after := pace(&h.back, now, wait, longest)
+	if a.Callback == nil && now.Add(after+wait).After(h.until) {
+		h.until = now.Add(after + wait)
+	}
+	w.defers(a, now, after)
+}
+
+// defers puts an attempt off, and remembers its action time. w.mu must be held.
+func (w *worker) defers(a *attempt, now time.Time, after time.Duration) {
+	if a.over {
+		return
+	}
+	w.putBack(a, after)
+	due, until := w.clock.at(a.Due), now.Add(after)
+	h := &w.hold
+	if last := len(h.putOff) - 1; last >= 0 && now.Sub(h.putOff[last].begun) < putOffMerged {
+		one := &h.putOff[last]
+		if due.Before(one.due) {
+			one.due = due
+		}
+		if until.After(one.until) {
+			one.until = until
+		}
+		return
+	}
+	h.putOff = slices.DeleteFunc(h.putOff, func(p putOff) bool { return p.until.Before(now) })
+	h.putOff = append(h.putOff, putOff{now, due, until})
+}
+
+// lag returns for how long the first of the tasks put off has been due.
+func (w *worker) lag(now time.Time) (lag time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.hold.putOff {
+		if p.until.After(now) {
+			lag = max(lag, now.Sub(p.due))
+		}
+	}
+	return lag
+}
+
+// search looks for tasks with callbacks of their own while workers hold, until ctx ends.
+func (c *Center) search(ctx context.Context) {
+	for {
+		select {
+		case <-c.held:
+		case <-ctx.Done():
+			return
+		}
+		for c.searchOnce(ctx) {
+			select {
+			case <-time.After(searchEvery):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// searchOnce looks once, and reports whether workers hold.
+func (c *Center) searchOnce(ctx context.Context) (any bool) {
+	c.mu.Lock()
+	workers := make([]*worker, 0, len(c.workers))
+	for _, w := range c.workers {
+		workers = append(workers, w)
+	}
+	c.mu.Unlock()
+	for _, w := range workers {
+		query, holds, due := w.seeks(time.Now())
+		any = any || holds
+		if due {
+			ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+			page, err := c.engine.List(ctx, query)
+			cancel()
+			w.found(query, page, err, time.Now())
+		}
+	}
+	return any
+}
+
+// seeks returns the next page to look at, whether the worker holds, and whether it is time to look.
+func (w *worker) seeks(now time.Time) (query engine.Query, holds, due bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &w.hold
+	holds = !w.stopping && h.leases != leaseAny && !h.own && (!h.unable || !h.stranded.IsZero())
+	if !holds {
+		h.cursor, h.search = "", time.Time{}
+		return query, false, false
+	}
+	if !now.Before(h.anew) {
+		h.cursor, h.anew = "", now.Add(searchAnew)
+	}
+	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor}, true, !now.Before(h.search)
+}
+
+// found takes a page of waiting tasks.
+func (w *worker) found(query engine.Query, page engine.Page, err error, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &w.hold
+	h.search = now.Add(max(w.c.cfg.CircuitWait, searchEvery))
+	if err != nil {
+		h.cursor = ""
+		return
+	}
+	due, last := false, false
+	for i := range page.Tasks {
+		if page.Tasks[i].Callback != nil {
+			w.meets(now)
+			return
+		}
+		last = !w.clock.at(page.Tasks[i].Until).After(now)
+		due = due || last
+	}
+	if query.Cursor == "" && !due && !h.stranded.IsZero() { // somebody has removed or moved them
+		h.stranded = time.Time{}
+		w.lookNow()
+	}
+	if page.Next != "" && last {
+		h.cursor, h.search = page.Next, now.Add(searchEvery)
+	}
+}

@@ -1,0 +1,413 @@
+package timeout_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// counted is an engine that counts what it leases.
+type counted struct {
+	engine.Engine
+	asked, leased atomic.Int64
+}
+
+func (c *counted) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := c.Engine.Expire(ctx, ask)
+	c.asked.Add(1)
+	c.leased.Add(int64(len(batch.Leased)))
+	return batch, err
+}
+
+// hosts is a Caller. A target is a host and a path, and each host has a circuit.
+type hosts struct {
+	mu    sync.Mutex
+	calls map[string]int
+	down  map[string]error // by target
+}
+
+func (*hosts) Check(timeout.Callback) error { return nil }
+
+func (*hosts) Circuit(call timeout.Callback) string {
+	host, _, _ := strings.Cut(call.Target, "/")
+	return host
+}
+
+func (h *hosts) Call(_ context.Context, _ timeout.Task, call timeout.Callback) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[call.Target]++
+	return h.down[call.Target]
+}
+
+func (h *hosts) set(target string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down[target] = err
+}
+
+func (h *hosts) count(target string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls[target]
+}
+
+var errRefused = errors.New("connection refused")
+
+func withHosts(t *testing.T, cfg timeout.Config) (*rig, *counted, *hosts) {
+	e, err := memory.New(coarse)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	counts, caller := &counted{Engine: e}, &hosts{calls: map[string]int{}, down: map[string]error{}}
+	cfg.All, cfg.Callers = true, map[string]timeout.Caller{"fake": caller}
+	return rigOn(t, counts, cfg), counts, caller
+}
+
+// calls makes a topic with a callback.
+func (r *rig) calls(topic, target string) {
+	r.t.Helper()
+	_, err := r.SetTopic(r.t.Context(), timeout.Topic{Name: topic, Callback: &timeout.Callback{Kind: "fake", Target: target}})
+	require.NoError(r.t, err)
+}
+
+// many sets n tasks that are due at once. Without a target they have no callback of their own.
+func (r *rig) many(topic string, n int, target string) {
+	r.t.Helper()
+	tasks := make([]timeout.Task, n)
+	for i := range tasks {
+		tasks[i] = timeout.Task{Topic: topic, ID: fmt.Sprint(target, i)}
+		if target != "" {
+			tasks[i].Callback = &timeout.Callback{Kind: "fake", Target: target}
+		}
+	}
+	_, err := r.SetAll(r.t.Context(), tasks)
+	require.NoError(r.t, err)
+}
+
+func (r *rig) counts(topic string) timeout.Counts {
+	r.t.Helper()
+	counts, err := r.Count(r.t.Context(), topic)
+	require.NoError(r.t, err)
+	return counts
+}
+
+func TestNothingIsLeasedForATargetThatIsDownButItsTrials(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{})
+		caller.set("host/a", errRefused)
+		r.calls("a", "host/a")
+		r.many("a", 3000, "")
+		pass(time.Minute)
+		leased, calls := engine.leased.Load(), caller.count("host/a")
+		pass(10 * time.Minute)
+		trials := caller.count("host/a") - calls
+		require.InDelta(t, 55, trials, 6)
+		require.EqualValues(t, trials, engine.leased.Load()-leased)
+		require.Equal(t, []string{"fake host"}, r.OpenCircuits())
+		counts := r.counts("a")
+		require.Greater(t, counts.Due, int64(2900))
+		require.Greater(t, counts.Lag, 10*time.Minute)
+
+		caller.set("host/a", nil)
+		pass(20 * time.Second)
+		require.Less(t, r.counts("a").Pending, int64(100), "those that wait for a retry of their own")
+		require.Empty(t, r.OpenCircuits())
+	})
+}
+
+func TestManyTasksPutOffForATargetCostNoMoreThanFew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{})
+		caller.set("host/a", errRefused)
+		r.many("orders", 1000, "host/a")
+		pass(70 * time.Second)
+		leased := engine.leased.Load()
+		require.Greater(t, r.counts("orders").Lag, time.Minute)
+		pass(time.Minute)
+		require.Less(t, engine.leased.Load()-leased, int64(60*60), "and not 6,000, as if each came each 10 s")
+		caller.set("host/a", nil)
+		pass(2 * time.Minute)
+		require.Less(t, r.counts("orders").Pending, int64(100))
+		pass(10 * time.Minute)
+		require.Zero(t, r.counts("orders").Lag)
+	})
+}
+
+func TestFewTasksPutOffForATargetComeBackSoonHoweverLongItWasDown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _, caller := withHosts(t, timeout.Config{})
+		caller.set("host/a", errRefused)
+		r.many("orders", 100, "host/a")
+		pass(3 * time.Minute)
+		caller.set("host/a", nil)
+		before := caller.count("host/a")
+		pass(30 * time.Second)
+		require.Greater(t, caller.count("host/a")-before, 80)
+	})
+}
+
+// A node may not know that there are tasks with callbacks of their own behind those that it holds.
+func TestATaskWithACallbackOfItsOwnPassesThoseThatWaitForTheTopics(t *testing.T) {
+	for who, wait := range map[string]time.Duration{"the node itself": 2 * time.Second, "another process": 20 * time.Second} {
+		t.Run(who, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r, engine, caller := withHosts(t, timeout.Config{})
+				caller.set("host/a", errRefused)
+				r.calls("a", "host/a")
+				r.many("a", 2500, "")
+				pass(2 * time.Minute)
+				setter := r.Center
+				if who == "another process" {
+					var err error
+					setter, err = timeout.New(engine, timeout.Config{})
+					require.NoError(t, err)
+					defer setter.Close()
+				}
+				_, err := setter.Set(t.Context(), timeout.Task{Topic: "a", ID: "own", Callback: &timeout.Callback{Kind: "fake", Target: "other/b"}})
+				require.NoError(t, err)
+				pass(wait)
+				require.Equal(t, 1, caller.count("other/b"))
+			})
+		})
+	}
+}
+
+func TestTheTrialOfAnOpenCircuitGoesRoundAmongTopicsAndTargets(t *testing.T) {
+	for name, own := range map[string]bool{"callbacks of topics": false, "callbacks of tasks": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r, _, caller := withHosts(t, timeout.Config{})
+				caller.set("host/bad", errors.New("answer 500"))
+				topics := map[string]string{"bad": "host/bad", "worse": "host/bad", "good": "host/good"}
+				for topic, target := range topics {
+					if !own {
+						r.calls(topic, target)
+						topics[topic] = ""
+					}
+				}
+				r.many("bad", 100, topics["bad"])
+				r.many("worse", 100, topics["worse"])
+				pass(time.Minute)
+				require.Equal(t, []string{"fake host"}, r.OpenCircuits())
+				r.many("good", 20, topics["good"])
+				pass(2 * time.Minute)
+				require.GreaterOrEqual(t, caller.count("host/good"), 3, "of twelve trials")
+				require.GreaterOrEqual(t, caller.count("host/bad"), 10)
+			})
+		})
+	}
+}
+
+// The worker asks whether there is something for a trial, and does not do so again and again.
+func TestATopicWithNothingForATrialIsNotAskedForItAllTheTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{})
+		caller.set("host/bad", errors.New("answer 500"))
+		for _, topic := range []string{"a", "b"} {
+			r.calls(topic, "host/"+topic)
+			r.many(topic, 1, "")
+		}
+		r.many("bad", 50, "host/bad")
+		pass(time.Minute)
+		require.Equal(t, 1, caller.count("host/a"))
+		require.Equal(t, 1, caller.count("host/b"))
+		require.Equal(t, []string{"fake host"}, r.OpenCircuits())
+		asked := engine.asked.Load()
+		pass(time.Minute)
+		require.Less(t, engine.asked.Load()-asked, int64(3*60*8), "three topics, with a poll four times a second")
+		r.many("a", 1, "")
+		r.many("b", 1, "")
+		pass(time.Minute)
+		require.Equal(t, 2, caller.count("host/a"))
+		require.Equal(t, 2, caller.count("host/b"))
+	})
+}
+
+func TestAnAnswerOfALivingTargetOpensNoCircuit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _, caller := withHosts(t, timeout.Config{})
+		caller.set("host/bad", timeout.Answered(errors.New("answer 404 Not Found")))
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "bad", Retries: 3, Callback: &timeout.Callback{Kind: "fake", Target: "host/bad"}})
+		require.NoError(t, err)
+		r.calls("good", "host/good")
+		r.many("bad", 300, "")
+		pass(time.Second)
+		r.many("good", 200, "")
+		pass(time.Second)
+		require.Equal(t, 200, caller.count("host/good"))
+		require.Empty(t, r.OpenCircuits())
+		pass(time.Minute)
+		require.Equal(t, 300*4, caller.count("host/bad"))
+		require.EqualValues(t, 300, r.counts("bad").Dead)
+		for _, s := range r.Stats() {
+			require.Zero(t, s.Postponed, s.Topic)
+		}
+	})
+}
+
+// log keeps the lines of a Logger.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+const stranded = "due tasks that no node can run"
+
+func TestATopicThatNobodyCanRunIsNotLeasedAndTold(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := new(logged)
+		r, engine, caller := withHosts(t, timeout.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		r.many("typo", 1000, "")
+		pass(time.Second)
+		require.Empty(t, r.Unserved(), "a node may be about to come")
+		pass(30 * time.Second)
+		require.Equal(t, []string{"typo"}, r.Unserved())
+		leased := engine.leased.Load()
+		require.EqualValues(t, 1, leased, "the first one tells that the node can't run it")
+		pass(10 * time.Minute)
+		require.Equal(t, leased, engine.leased.Load())
+		require.Equal(t, 1, log.count(stranded))
+		require.Equal(t, 1, log.count("topic=typo"))
+		require.Greater(t, r.counts("typo").Lag, 10*time.Minute)
+		require.EqualValues(t, 1000, r.counts("typo").Due)
+
+		r.calls("typo", "host/a")
+		pass(10 * time.Second)
+		require.Equal(t, 1000, caller.count("host/a"))
+		require.Empty(t, r.Unserved())
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "typo"}) // it drops the callback
+		require.NoError(t, err)
+		pass(5 * time.Second)
+		r.many("typo", 10, "")
+		pass(30 * time.Second)
+		require.Equal(t, []string{"typo"}, r.Unserved())
+		require.Equal(t, 2, log.count(stranded))
+		for i := range 10 {
+			_, err := r.Remove(t.Context(), timeout.Key{Topic: "typo", ID: fmt.Sprint(i)})
+			require.NoError(t, err)
+		}
+		pass(time.Minute)
+		require.Empty(t, r.Unserved(), "nothing waits any more")
+	})
+}
+
+func TestATopicOfTasksWithCallbacksOfTheirOwnIsServedBesideATaskWithoutOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{})
+		for range 3 {
+			r.many("hooks", 10, "host/a")
+			pass(time.Minute)
+			require.Empty(t, r.Unserved())
+		}
+		r.many("hooks", 100, "")
+		pass(30 * time.Second)
+		require.Equal(t, []string{"hooks"}, r.Unserved())
+		for range 3 {
+			r.many("hooks", 10, "host/a")
+			pass(time.Minute)
+			require.Equal(t, []string{"hooks"}, r.Unserved())
+			require.Greater(t, r.counts("hooks").Lag, time.Minute)
+		}
+		leased := engine.leased.Load()
+		pass(time.Minute)
+		require.Less(t, engine.leased.Load()-leased, int64(60*60))
+		require.Equal(t, 60, caller.count("host/a"))
+		page, err := r.List(t.Context(), timeout.Query{Topic: "hooks", State: timeout.Pending, Limit: 1000})
+		require.NoError(t, err)
+		require.Len(t, page.Tasks, 100)
+		for _, task := range page.Tasks {
+			_, err := r.Remove(t.Context(), task.Key())
+			require.NoError(t, err)
+		}
+		pass(10 * time.Minute)
+		require.Empty(t, r.Unserved())
+		require.Zero(t, r.counts("hooks").Lag)
+	})
+}
+
+func TestANodeWithAHandlerGetsTheTasksThatOtherNodesCanNotRun(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := new(logged)
+		logger := slog.New(slog.NewTextHandler(log, nil))
+		r, engine, caller := withHosts(t, timeout.Config{Node: "a", Logger: logger})
+		other := rigOn(t, engine, timeout.Config{Node: "b", Logger: logger})
+		ran := new(record)
+		require.NoError(t, other.Handle("orders", func(_ context.Context, task timeout.Task) error { ran.add(task.ID); return nil }))
+		pass(20 * time.Second)
+		for i := range 64 { // in all slots
+			r.set(fmt.Sprint(i), 0)
+		}
+		pass(5 * time.Second)
+		require.Len(t, ran.all(), 64)
+		r.many("hooks", 10, "host/a")
+		pass(10 * time.Second)
+		require.Equal(t, 10, caller.count("host/a"))
+		pass(time.Minute)
+		require.Empty(t, r.Unserved())
+		require.Empty(t, other.Unserved())
+		require.Zero(t, log.count(stranded))
+
+		require.NoError(t, other.stop())
+		r.set("late", 0)
+		pass(time.Minute)
+		require.Equal(t, []string{"orders"}, r.Unserved())
+	})
+}
+
+func TestTheLeaderTellsOfATopicThatNoNodeServes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := new(logged)
+		r := newRig(t, timeout.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		r.many("typo", 3, "")
+		r.many("orders", 3, "")
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "pulled", Pull: true})
+		require.NoError(t, err)
+		r.many("pulled", 3, "")
+		pass(time.Minute)
+		require.Equal(t, []string{"typo"}, r.Unserved())
+		require.Equal(t, 1, log.count(stranded))
+		require.NoError(t, r.Pause(t.Context(), "typo"))
+		pass(time.Minute)
+		require.Empty(t, r.Unserved())
+	})
+}
+
+func TestACallbackOfAKindThatANodeLacksIsLeftToOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{Node: "a"})
+		other := rigOn(t, engine, timeout.Config{Node: "b", All: true, Callers: map[string]timeout.Caller{"else": caller}})
+		pass(10 * time.Second)
+		r.calls("a", "host/a")
+		pass(10 * time.Second)
+		r.many("a", 64, "")
+		pass(5 * time.Second)
+		require.Equal(t, 64, caller.count("host/a"))
+		require.Empty(t, other.Unserved())
+	})
+}

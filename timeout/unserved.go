@@ -1,0 +1,101 @@
+package timeout
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// Unserved returns, by name, the topics with due tasks that no live node can run: the topic has no callback, and no
+// node has a handler, or the node with it lacks the Caller of the callback. It takes Config.TTL to tell. Tasks with
+// callbacks of their own run all the same. A paused topic, and one with Topic.Pull, is never among them. If no node has
+// Config.All, only the leader knows.
+func (c *Center) Unserved() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.listUnserved(time.Now())
+}
+
+// listUnserved is Unserved. c.mu must be held.
+func (c *Center) listUnserved(now time.Time) (names []string) {
+	for name, w := range c.workers {
+		if w.isStranded(now, c.cfg.TTL) && !c.view.Runs(name) {
+			names = append(names, name)
+		}
+	}
+	for name := range c.lonely {
+		if _, served := c.workers[name]; !served && !c.view.Runs(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// isStranded reports whether tasks that the node can't run have been due for that long.
+func (w *worker) isStranded(now time.Time, wait time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &w.hold
+	return !h.stranded.IsZero() && now.Sub(h.stranded) >= wait && !w.topic.Paused && (!h.own || now.Before(h.until))
+}
+
+// warnUnserved logs each topic that becomes unserved, once.
+func (c *Center) warnUnserved() {
+	c.mu.Lock()
+	now := c.listUnserved(time.Now())
+	before := c.unserved
+	c.unserved = now
+	c.mu.Unlock()
+	for _, name := range now {
+		if !slices.Contains(before, name) {
+			c.cfg.Logger.Warn("timeout: a topic has due tasks that no node can run: it has no callback, and no node has a handler for it", "topic", name)
+		}
+	}
+	for _, name := range before {
+		if !slices.Contains(now, name) {
+			c.cfg.Logger.Info("timeout: no due task of a topic waits in vain any more for a handler or a callback", "topic", name)
+		}
+	}
+}
+
+// countLonely finds the topics with due tasks that no node serves. The leader calls it.
+func (c *Center) countLonely(ctx context.Context) {
+	c.mu.Lock()
+	view := c.view
+	topics := slices.DeleteFunc(slices.Collect(maps.Values(c.topics)), func(t Topic) bool { return c.workers[t.Name] != nil })
+	c.mu.Unlock()
+	lonely := make(map[string]bool)
+	for _, topic := range topics {
+		if topic.Pull || topic.Paused || view.Serves(topic.Name) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+		counts, err := c.engine.Count(ctx, topic.Name)
+		cancel()
+		if err == nil && counts.Due > 0 && counts.Lag >= c.cfg.TTL {
+			lonely[topic.Name] = true
+		}
+	}
+	c.mu.Lock()
+	c.lonely = lonely
+	c.mu.Unlock()
+}
+
+// announced returns the topics that this node serves, in order. c.mu must be held.
+func (c *Center) announced() []string {
+	names := make([]string, 0, len(c.workers)+1)
+	if c.cfg.All && len(c.cfg.Callers) > 0 {
+		names = append(names, engine.Callbacks)
+	}
+	for name := range c.workers {
+		if c.canRun(c.topics[name], c.handlers[name]) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
