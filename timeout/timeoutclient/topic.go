@@ -22,7 +22,7 @@ func (c *Client) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return wire.Each(found.Topics, wire.Topic.Read), nil
 }
 
-// Topic returns a topic, or engine.ErrNotFound.
+// Topic returns a topic, or engine.ErrNotFound. Below scope admin its callback is engine.Callback.Masked.
 func (c *Client) Topic(ctx context.Context, name string) (engine.Topic, error) {
 	found, err := c.topic(ctx, name)
 	return found.Read(), err

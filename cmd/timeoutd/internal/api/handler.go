@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -111,6 +112,7 @@ type Handler struct {
 	sums   cache[sums]
 	ready  cache[string] // why not, or empty
 	since  time.Time
+	silent atomic.Bool // figures of the engine are missing
 
 	patience time.Duration // bodyPatience, except in tests
 }
@@ -208,7 +210,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/feedback", h.leaseScope(), h.feedback},
 
 		{"GET /v1/stats", Read, h.getStats},
-		{"GET /v1/here", Read, h.getHere},
+		{"GET /v1/here", Peer, h.getHere},
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 

@@ -13,7 +13,29 @@ import (
 
 func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
 	all, err := h.centre.Topics(r.Context())
-	return answer(w, wire.Topics{Topics: wire.Each(all, wire.TopicOf)}, err)
+	return answer(w, wire.Topics{Topics: wire.Each(all, h.topicFor(r))}, err)
+}
+
+// topicFor returns wire.TopicOf for the sender of a request: whoever can't change topics sees no secrets of callbacks.
+func (h *Handler) topicFor(r *http.Request) func(timeout.Topic) wire.Topic {
+	if h.access.may(r, Admin) {
+		return wire.TopicOf
+	}
+	return maskedTopic
+}
+
+func maskedTopic(topic timeout.Topic) wire.Topic {
+	topic.Callback = masked(topic.Callback)
+	return wire.TopicOf(topic)
+}
+
+// masked returns the callback of a topic or a task without its secrets. Nil stays nil.
+func masked(call *timeout.Callback) *timeout.Callback {
+	if call == nil {
+		return nil
+	}
+	hidden := call.Masked()
+	return &hidden
 }
 
 func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request, name string) error {
@@ -22,7 +44,7 @@ func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request, name string) 
 		return err
 	}
 	counts, err := h.centre.Count(r.Context(), name)
-	return answer(w, wire.TopicCounts{Topic: wire.TopicOf(topic), Counts: wire.CountsOf(counts)}, err)
+	return answer(w, wire.TopicCounts{Topic: h.topicFor(r)(topic), Counts: wire.CountsOf(counts)}, err)
 }
 
 // ofTopic returns the handler of a route with the name of a topic in its path.
