@@ -74,7 +74,8 @@ type Topic struct {
 	// A run without an attempt left, or whose retry would not come before the next run, is given
 	// up: Stats.Dead counts it, and the task keeps the error until its next attempt has ended. An
 	// error of timeout.Permanent ends the task, and so does its removal. timeout.Again goes
-	// before Every. Empty means that each task runs once. See timeout.Again for what stays.
+	// before Every. Empty means that each task runs once. See timeout.Again for what stays, and
+	// timeout.Center.ChangeTopic for what becomes of waiting tasks if Every changes.
 	Every string `json:"every,omitempty"`
 
 	// Retain is how long done and removed tasks are kept for inspection. Zero means not at all.
