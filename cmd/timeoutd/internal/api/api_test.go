@@ -373,27 +373,27 @@ func TestGarbageCursors(t *testing.T) {
 func TestTopics(t *testing.T) {
 	s := start(t, Config{})
 	require.Equal(t, wire.Topics{Topics: []wire.Topic{}}, get[wire.Topics](s, "/v1/topics"))
-	kept := do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
+	kept := do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
 	require.Equal(t, "mail", kept.Name)
 	require.Equal(t, 4, kept.Slots)
 	require.Equal(t, wire.Duration(time.Minute), kept.Lease)
 	require.Equal(t, wire.Duration(time.Second), kept.Backoff, "the default")
 	require.Equal(t, wire.Duration(2500*time.Millisecond), kept.Callback.Timeout)
 	require.Equal(t, []int{422}, kept.Callback.Final)
-	require.Equal(t, 8, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
+	require.Equal(t, 8, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"slots":4}`).status)
 
 	require.True(t, do[wire.Topic](s, http.MethodPost, "/v1/topics/mail/pause", "").Paused)
 	require.True(t, get[wire.TopicCounts](s, "/v1/topics/mail").Paused)
-	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"retries":3}`).Paused, "who changes something else resumes nothing")
-	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"paused":true}`).Paused)
+	require.True(t, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"retries":3}`).Paused, "who changes something else resumes nothing")
+	require.True(t, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"paused":true}`).Paused)
 	a := s.raw(http.MethodPut, "/v1/topics/mail", `{"paused":false,"retries":5}`)
 	require.Equal(t, http.StatusConflict, a.status)
 	require.Contains(t, a.problem(t).Detail, "paused false of topic mail, which is there with true: pause and resume change that")
 	require.Equal(t, 16, get[wire.TopicCounts](s, "/v1/topics/mail").Retries, "nothing is changed then")
 	require.False(t, do[wire.Topic](s, http.MethodPost, "/v1/topics/mail/resume", "").Paused)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"paused":true}`).status)
-	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/quiet", `{"paused":true}`).Paused, "a new one can be made so")
+	require.True(t, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/quiet", `{"paused":true}`).Paused, "a new one can be made so")
 	s.ask(http.StatusNoContent, http.MethodDelete, "/v1/topics/quiet", "")
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mail/tasks/a", `{"after":"1h"}`)
 	require.Equal(t, int64(1), get[wire.TopicCounts](s, "/v1/topics/mail").Counts.Pending)
@@ -492,7 +492,7 @@ func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
 		set("waits", time.Hour)
 		die("again")
 	}}, Config{})
-	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{}`)
+	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{}`)
 	die("waits", "again", "stays")
 	state := func(id string) timeout.State {
 		tasks, err := e.Get(t.Context(), []timeout.Key{{Topic: "t", ID: id}})
@@ -539,7 +539,7 @@ func TestFeedback(t *testing.T) {
 	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"no such order","permanent":true}`).Settled)
 	require.Equal(t, timeout.Dead, state("bad"))
 
-	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
+	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/later", `{}`)
 	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"busy","retry_after":"1h"}`).Settled)
 	later := get[wire.Task](s, "/v1/topics/t/tasks/later")
@@ -648,7 +648,7 @@ func TestStatsCountOneTopicAtATime(t *testing.T) {
 	engine := &narrow{Engine: newEngine(t)}
 	s := startOn(t, engine, Config{})
 	for i := range 30 {
-		do[wire.Topic](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
+		do[wire.TopicChange](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
 	}
 	var all sync.WaitGroup
 	for range 8 {

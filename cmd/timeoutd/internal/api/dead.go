@@ -67,7 +67,7 @@ func (h *Handler) clearDead(has effect, do clearing) serving {
 		})
 		cleared.More = cleared.Next != ""
 		if err != nil && cleared.Changed > 0 {
-			err = partly{cleared.Changed, err}
+			err = partly{fmt.Sprintf("after %d tasks of this request", cleared.Changed), err}
 		}
 		h.stats.forget()
 		return answer(w, cleared, err)

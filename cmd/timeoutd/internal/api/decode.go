@@ -55,7 +55,8 @@ func unmarshal(body []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: there is something after the JSON value, at byte %d", timeout.ErrArgument, d.InputOffset())
 	}
-	return checkFields(body)
+	_, nulls := into.(*patch)
+	return checkFields(body, nulls)
 }
 
 // explain puts a decoder's error into words for the author of the JSON.

@@ -18,8 +18,9 @@ type object struct {
 }
 
 // checkFields returns an error if an object in valid JSON has a field twice, or anything is null: the decoder would
-// forget the first field, and take null for a field that is not there. A payload may have both, and be null.
-func checkFields(text []byte) error {
+// forget the first field, and take null for a field that is not there. A payload may have both, and be null. With nulls,
+// so may the fields of the outermost object.
+func checkFields(text []byte, nulls bool) error {
 	var open []object
 	var name []byte // the field of the present value
 	payload := 0    // the depth of the payload, if the scan is in one
@@ -46,7 +47,7 @@ func checkFields(text []byte) error {
 			name = nil
 		case 'n': // no other value has one outside of a string
 			switch {
-			case null != nil || payload > 0 || isPayload(open, name):
+			case null != nil || payload > 0 || isPayload(open, name) || nulls && len(open) == 1:
 			case name == nil:
 				null = fmt.Errorf("%w: an element of a list is null, must have a value", timeout.ErrArgument)
 			default:

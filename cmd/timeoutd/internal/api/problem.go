@@ -20,13 +20,12 @@ func problem(status int, format string, args ...any) error {
 
 // partly is an error after a part of a request was done.
 type partly struct {
-	tasks int64 // done before
+	done string
 	error
 }
 
-func (e partly) Error() string  { return e.prefix() + e.error.Error() }
-func (e partly) prefix() string { return fmt.Sprintf("after %d tasks of this request: ", e.tasks) }
-func (e partly) Unwrap() error  { return e.error }
+func (e partly) Error() string { return e.done + ": " + e.error.Error() }
+func (e partly) Unwrap() error { return e.error }
 
 // problemOf returns a client's view of an error. An unknown error is the engine's: its text is for the log, since it
 // can have the address of a server, and the names of a database and a user.
@@ -38,7 +37,7 @@ func problemOf(err error) wire.Problem {
 	var after partly
 	if errors.As(err, &after) {
 		told = problemOf(after.error)
-		told.Detail = after.prefix() + told.Detail
+		told.Detail = after.done + ": " + told.Detail
 		return told
 	}
 	for _, known := range wire.Statuses {
