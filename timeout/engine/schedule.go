@@ -56,6 +56,17 @@ func ParseSchedule(text string) (Schedule, error) {
 	return Schedule{}, fmt.Errorf("%w: Every %q, must be a duration or a cron expression", ErrArgument, text)
 }
 
+// checkZone refuses the zone of the machine: each node may have another one, and it is not honoured. A topic stored by an
+// earlier version may have it, and is in UTC.
+func checkZone(text string) error {
+	name, zone, _ := strings.Cut(text, "=")
+	zone, _, _ = strings.Cut(zone, " ")
+	if (name == "TZ" || name == "CRON_TZ") && (strings.EqualFold(zone, "Local") || strings.EqualFold(zone, "localtime")) {
+		return fmt.Errorf("%w: Every %q, must have UTC or a zone such as Europe/Berlin: each node may have another local one", ErrArgument, text)
+	}
+	return nil
+}
+
 func scheduleOf(text string, interval time.Duration) (Schedule, error) {
 	if interval < MinEvery || interval > MaxDuration {
 		return Schedule{}, fmt.Errorf("%w: Every %q, must be from %v to %v", ErrArgument, text, MinEvery, MaxDuration)

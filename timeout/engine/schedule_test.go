@@ -179,6 +179,9 @@ func TestAScheduleThatNobodyCanKeepIsRefused(t *testing.T) {
 		"0 0 30 2 *":                            "must have a time within 9 years",
 		"CRON_TZ=Mars/Olympus * * * * *":        "Mars/Olympus",
 		"CRON_TZ=UTC":                           "",
+		"CRON_TZ=Local 0 3 * * *":               "must have UTC or a zone such as Europe/Berlin: each node may have another local one",
+		"TZ=Local @every 1h":                    "must have UTC or a zone",
+		"CRON_TZ=Local @daily":                  "must have UTC or a zone",
 		"@reboot":                               "@reboot",
 		strings.Repeat("1,", 100) + "1 * * * *": "has 209 bytes, must have at most 200",
 	} {
