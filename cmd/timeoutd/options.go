@@ -105,7 +105,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "admin-token", Value: list{&o.adminTok}, Arg: "tokens", Help: "and change and drop topics, and drop what is dead", Secret: true},
 		}},
 		{Title: "Where tasks are kept", Settings: []settings.Setting{
-			{Name: "sqlite", Value: settings.Text(&o.sqlite), Arg: "file", Help: "in a file of this machine, if nothing else is said; several are separated as in $PATH, see database (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
+			{Name: "sqlite", Value: settings.Text(&o.sqlite), Arg: "file", Help: "in a file of this machine, in a directory that is there, if nothing else is said; several are separated as in $PATH, see database (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
 			{Name: "sync", Value: settings.Toggle(&o.sync), Help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
 			{Name: "database", Value: urls{&o.database}, Arg: "urls", Help: "in PostgreSQL: postgres://user:password@host/name; in several databases, with spaces between them, each has a part of the tasks, and neither their number nor their order can change later", Variable: "DATABASE_URL", Secret: true},
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
