@@ -50,7 +50,8 @@ type Task struct {
 	Due time.Time `json:"due,omitzero"`
 
 	// After is the time from the call to the action time, by the engine's clock, if Due is
-	// zero. Zero means at once. It is rounded up to milliseconds.
+	// zero. Zero means at once. It is rounded up to milliseconds. More than MaxDuration is an error: no time
+	// means never, so a task that is not to run is not set.
 	After time.Duration `json:"-"`
 
 	// Callback replaces the handler or callback of the topic. Nil means those.
@@ -120,6 +121,9 @@ func (t Task) Check() error {
 	}
 	if t.After < 0 {
 		return fmt.Errorf("%w: After %v of %v, must not be negative", ErrArgument, t.After, t.Key())
+	}
+	if t.After > MaxDuration {
+		return fmt.Errorf("%w: After %v of %v, must be at most %v", ErrArgument, t.After, t.Key(), MaxDuration)
 	}
 	if err := CheckDue(t.Due); err != nil {
 		return err

@@ -275,6 +275,11 @@ func TestBadRequests(t *testing.T) {
 		{one, `{"after":1.5}`, 400, `duration 1.5, must be a string or a whole number of milliseconds`},
 		{one, `{"after":9223372036854775807}`, 400, `duration of 9223372036854775807 ms, must be at most 9223372036854 ms`},
 		{one, `{"after":9223372036854775808}`, 400, `must be a number of milliseconds up to 9223372036854775807`},
+		{one, `{"after":9223372036854}`, 400, `invalid argument: after 2562047h47m16.854s of t/a, must be at most 876000h0m0s`},
+		{one, `{"after":"876000h1ns"}`, 400, `of t/a, must be at most 876000h0m0s`},
+		{"POST /v1/topics/t/tasks/a/move", `{"after":"876001h"}`, 400, `invalid argument: after 876001h0m0s of t/a, must be at most 876000h0m0s`},
+		{set, `{"tasks":[{"topic":"t","id":"a","after":"876001h"}]}`, 400, `tasks[0]: timeout: invalid argument: after 876001h0m0s of t/a, must be at most`},
+		{"POST /v1/tasks/move", `{"moves":[{"topic":"t","id":"a","after":"876001h"}]}`, 400, `moves[0]: timeout: invalid argument: after 876001h0m0s of t/a, must be at most`},
 		{one, `{"after":true}`, 400, `duration true, must be a string or a whole number`},
 		{one, `{"due":"tomorrow"}`, 400, `action time "tomorrow", must be as 2026-01-02T15:04:05Z`},
 		{one, `{"due":"1969-12-31T23:59:59Z"}`, 400, `must be in the years 1970 to 9999`},
@@ -547,7 +552,7 @@ func TestFeedback(t *testing.T) {
 	require.Equal(t, "busy", later.Error)
 	require.InDelta(t, time.Now().Add(time.Hour).Unix(), later.Until.Unix(), 60)
 
-	for _, body := range []string{`"permanent":true`, `"retry_after":"1s"`, `"error":"x","permanent":true,"retry_after":"1s"`, `"error":"x","retry_after":"-1s"`} {
+	for _, body := range []string{`"permanent":true`, `"retry_after":"1s"`, `"error":"x","permanent":true,"retry_after":"1s"`, `"error":"x","retry_after":"-1s"`, `"error":"x","retry_after":"876001h"`} {
 		require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPost, "/v1/feedback", `{"token":"`+token+`",`+body+`}`).status)
 	}
 }

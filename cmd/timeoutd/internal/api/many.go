@@ -127,7 +127,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 	moves, err := readBatch(h, w, r, &batch, &batch.Moves, func(one wire.KeyedMove) (timeout.Move, error) {
 		move, err := moveOf(one.When, one.Key)
 		if err == nil {
-			err = one.Check()
+			err = move.Check()
 		}
 		return move, err
 	})
