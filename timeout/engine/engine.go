@@ -358,7 +358,8 @@ type Batch struct {
 
 // Log is the interface of engines with a log of executions.
 type Log interface {
-	// Executions returns the ended attempts of a task, the latest first, at most limit.
+	// Executions returns the ended attempts of a task, the latest first, at most limit. Like Task.Calls it leaves out
+	// those handed back.
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }
 

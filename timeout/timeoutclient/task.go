@@ -263,7 +263,7 @@ func (c *Client) All(ctx context.Context, query engine.Query) iter.Seq2[Listed, 
 	}
 }
 
-// Executions returns the ended attempts of a task, the latest first. A limit of zero means 100.
+// Executions returns the ended attempts of a task, the latest first, but not those that were handed back. A limit of zero means 100.
 func (c *Client) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	path, err := taskPath(key, "/executions")
 	if err != nil {
