@@ -32,21 +32,22 @@ type Center struct {
 	hears    atomic.Bool // whether the engine tells of new tasks
 
 	// mu guards the fields below. It is not held while the engine or a handler is called.
-	mu       sync.Mutex
-	handlers map[string]Handler
-	topics   map[string]Topic // the known topics
-	news     map[string]Topic // those made or changed here since Run began to read all
-	workers  map[string]*worker
-	desks    map[string]*desk
-	view     engine.View
-	lonely   map[string]bool // the topics with due tasks that nobody serves, if this node is the leader
-	unserved []string        // the topics that the log has as unserved
-	running  bool
-	closed   bool
-	left     int           // handlers that outlived their workers
-	changed  chan struct{} // has one element if topics or handlers have changed
-	making   chan struct{} // has one element while somebody makes topics
-	held     chan struct{} // has one element if a worker holds: see hold
+	mu        sync.Mutex
+	handlers  map[string]Handler
+	topics    map[string]Topic    // the known topics
+	revisions map[string]revision // looks to come, by topic
+	news      map[string]Topic    // those made or changed here since Run began to read all
+	workers   map[string]*worker
+	desks     map[string]*desk
+	view      engine.View
+	lonely    map[string]bool // the topics with due tasks that nobody serves, if this node is the leader
+	unserved  []string        // the topics that the log has as unserved
+	running   bool
+	closed    bool
+	left      int           // handlers that outlived their workers
+	changed   chan struct{} // has one element if topics or handlers have changed
+	making    chan struct{} // has one element while somebody makes topics
+	held      chan struct{} // has one element if a worker holds: see hold
 
 	pulling  context.Context // ends with the requests at the desks
 	endPulls context.CancelCauseFunc
@@ -67,19 +68,20 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		return nil, err
 	}
 	c := &Center{
-		cfg:      cfg,
-		engine:   e,
-		members:  cfg.Members,
-		handlers: make(map[string]Handler),
-		topics:   make(map[string]Topic),
-		news:     make(map[string]Topic),
-		workers:  make(map[string]*worker),
-		desks:    make(map[string]*desk),
-		changed:  make(chan struct{}, 1),
-		making:   make(chan struct{}, 1),
-		held:     make(chan struct{}, 1),
-		arbiter:  arbiter{limit: cfg.Concurrency},
-		circuits: circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit), kept: circuitsKept},
+		cfg:       cfg,
+		engine:    e,
+		members:   cfg.Members,
+		handlers:  make(map[string]Handler),
+		topics:    make(map[string]Topic),
+		news:      make(map[string]Topic),
+		revisions: make(map[string]revision),
+		workers:   make(map[string]*worker),
+		desks:     make(map[string]*desk),
+		changed:   make(chan struct{}, 1),
+		making:    make(chan struct{}, 1),
+		held:      make(chan struct{}, 1),
+		arbiter:   arbiter{limit: cfg.Concurrency},
+		circuits:  circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit), kept: circuitsKept},
 	}
 	if c.members == nil {
 		c.members = e

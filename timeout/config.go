@@ -134,6 +134,14 @@ func (cfg Config) check() error {
 	if cfg.Poll < minPoll {
 		return fmt.Errorf("%w: Poll %v, must be at least %v", ErrArgument, cfg.Poll, minPoll)
 	}
+	for _, field := range []struct {
+		name  string
+		value time.Duration
+	}{{"TTL", cfg.TTL}, {"Poll", cfg.Poll}, {"Grace", cfg.Grace}, {"CircuitWait", cfg.CircuitWait}} {
+		if field.value > engine.MaxDuration {
+			return fmt.Errorf("%w: %s %v, must be at most %v", ErrArgument, field.name, field.value, engine.MaxDuration)
+		}
+	}
 	if cfg.Concurrency < 0 || cfg.Concurrency > engine.MaxConcurrency {
 		return fmt.Errorf("%w: Concurrency %d, must be 0 to %d", ErrArgument, cfg.Concurrency, engine.MaxConcurrency)
 	}

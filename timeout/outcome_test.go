@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func TestMarksOfAnErrorAreSeenThroughWrapsAndJoins(t *testing.T) {
@@ -71,6 +72,15 @@ func TestOfJoinedDelaysTheFirstCountsAndNoneIsNegative(t *testing.T) {
 	d, has = timeout.RetryDelay(timeout.RetryAfter(io.EOF, -time.Second))
 	require.True(t, has)
 	require.Zero(t, d)
+}
+
+func TestNoDelayIsLongerThanOneThatATopicMayHave(t *testing.T) {
+	after, _ := timeout.RetryDelay(timeout.RetryAfter(errors.New("never"), 1<<63-1))
+	require.Equal(t, engine.MaxDuration, after)
+	for _, cfg := range []timeout.Config{{TTL: 1<<63 - 1}, {Poll: 1<<63 - 1}, {Grace: 1<<63 - 1}, {CircuitWait: engine.MaxDuration + 1}} {
+		require.ErrorIs(t, cfg.Validate(), timeout.ErrArgument)
+		require.ErrorContains(t, cfg.Validate(), "must be at most 876000h0m0s")
+	}
 }
 
 func TestAContextCarriesTheTokenOfItsLease(t *testing.T) {

@@ -242,6 +242,7 @@ func (c *Center) adopt(view engine.View) {
 // upkeep does the engine's upkeep while this node is the leader.
 func (c *Center) upkeep(ctx context.Context) {
 	for {
+		c.revise(ctx)
 		wait, began := c.cfg.TTL/3, time.Now()
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)

@@ -9,20 +9,58 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// SetTopic makes or changes a topic, for all nodes; they know of it within a third of their
-// TTL. It returns the topic as stored: an existing topic keeps its Paused. See Engine.SetTopic for
-// errors.
+// SetTopic is ChangeTopic. It returns the topic as stored.
 func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
+	change, err := c.changeTopic(ctx, topic, topic.Every != "")
+	return change.Topic, err
+}
+
+// TopicChange is what Center.ChangeTopic has done.
+type TopicChange struct {
+	// Topic is the topic as stored, and Was the one before. Was is zero if there was none.
+	Topic, Was Topic
+
+	// Rescheduled is how many waiting tasks have another time by a new Topic.Every.
+	Rescheduled int
+}
+
+// ChangeTopic makes or changes a topic, for all nodes; they know of it within a third of their
+// TTL. An existing topic keeps its Paused. See Engine.SetTopic for errors.
+//
+// With another Every, tasks that wait for a time of the schedule before move to one of the new schedule, a page of the
+// list at a time. They are those that have run and wait for their next run, and not for a retry. A task that has
+// not run yet keeps the time of its set. By a cron expression they wait for its next time. By an interval no task waits for longer
+// than that: its next run comes so many intervals sooner. If the schedule before is an interval, a time from Again or
+// a move within that interval counts as its time. If ctx ends before all have moved, the error says how many
+// have; the topic is changed, and the others run once more at their old time. A node that did not know yet of the change
+// may have had a task wait for a time of the schedule before. So Run looks once more after the TTL, if this centre runs.
+func (c *Center) ChangeTopic(ctx context.Context, topic Topic) (TopicChange, error) {
+	return c.changeTopic(ctx, topic, true)
+}
+
+// changeTopic is ChangeTopic. If it does not look, Was is zero, and no task moves.
+func (c *Center) changeTopic(ctx context.Context, topic Topic, look bool) (TopicChange, error) {
 	if err := begin(c, c.checkTopic, topic); err != nil {
-		return Topic{}, err
+		return TopicChange{}, err
 	}
 	defer c.calls.Done()
-	kept, err := c.engine.SetTopic(ctx, topic, false)
-	if err == nil {
-		c.learn(kept)
-		c.look()
+	var was Topic
+	if look {
+		var err error
+		if was, err = c.readTopic(ctx, topic.Name); err != nil && !errors.Is(err, ErrNotFound) {
+			return TopicChange{}, err
+		}
 	}
-	return kept, err
+	kept, err := c.engine.SetTopic(ctx, topic, false)
+	if err != nil {
+		return TopicChange{}, err
+	}
+	c.learn(kept)
+	c.look()
+	c.reviseLater(was, kept)
+	change := TopicChange{Topic: kept, Was: was}
+	change.Rescheduled, err = c.reschedule(ctx, kept, was.Every)
+	return change, err
 }
 
 func (c *Center) checkTopic(topic Topic) error {

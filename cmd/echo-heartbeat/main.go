@@ -54,6 +54,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) (exit int) {
 		return exitUsage
 	}
 	o, err := read(args, os.LookupEnv)
+	if err == nil {
+		err = o.CheckNames(os.Environ())
+	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		usage(stderr)

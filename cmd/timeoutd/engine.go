@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -45,21 +46,30 @@ func (o *options) openTable(ctx context.Context, log *slog.Logger) (opened, erro
 	return openSQLite(ctx, o.sqlite, o.sync, log)
 }
 
-// sqlitePath returns the absolute path of a file, and makes its directory. An empty path means
-// timeoutd.db in the data directory.
+// sqlitePath returns the absolute path of a file. An empty path means timeoutd.db in the data directory, which it
+// makes. The directory of another path must be there: a missing one is that of a volume not mounted, or a mistake.
 func sqlitePath(path string) (string, error) {
 	if path == "" {
 		dir, err := dataDir()
-		if err != nil {
-			return "", err
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
 		}
-		path = filepath.Join(dir, "timeoutd.db")
+		return filepath.Join(dir, "timeoutd.db"), err
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
-	return path, os.MkdirAll(filepath.Dir(path), 0o700)
+	dir := filepath.Dir(path)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("the directory %s of the sqlite file %s is not there: make it, or mount its volume", dir, filepath.Base(path))
+	case err != nil:
+		return "", err
+	case !info.IsDir():
+		return "", fmt.Errorf("%s, with the sqlite file %s in it, is no directory (%v), must be one", dir, filepath.Base(path), info.Mode().Type())
+	}
+	return path, nil
 }
 
 // dataDir returns the directory for the program's data: systemd's, or the one in the XDG base

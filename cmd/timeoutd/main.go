@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		return 0
 	}
 	if err == nil {
-		err = o.validate()
+		err = errors.Join(o.CheckNames(os.Environ(), "TIMEOUTD_URL", "TIMEOUTD_TOKEN"), o.validate()) // those are for commands
 	}
 	switch {
 	case err != nil:

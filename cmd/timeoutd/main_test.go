@@ -56,6 +56,24 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	}
 }
 
+// A name with a mistake in it would leave the default, such as no limit, in its place.
+func TestAnUnknownVariableIsAnErrorAlsoOfACheck(t *testing.T) {
+	for pair, want := range map[string]string{
+		"TIMEOUTD_MAX_CONN=7":       "timeoutd: TIMEOUTD_MAX_CONN is no variable of timeoutd: the nearest one is TIMEOUTD_MAX_CONNS\n",
+		"TIMEOUTD_REDIS=redis://:x": "timeoutd: TIMEOUTD_REDIS is no variable of timeoutd: it is REDIS_URL\n",
+		"TIMEOUTD_URL=http://a":     "timeoutd: this makes sense\n",
+	} {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			var out strings.Builder
+			exit := run(t.Context(), []string{"-memory", "-check"}, &out, &out)
+			require.Equal(t, want, out.String())
+			require.Equal(t, strings.HasSuffix(want, "sense\n"), exit == 0)
+		})
+	}
+}
+
 // environment returns a lookup of variables. Each name stands before its value.
 func environment(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {

@@ -100,13 +100,13 @@ func (o *options) groups() []settings.Group {
 			{Name: "max-batch", Value: settings.Number(&o.maxBatch), Arg: "number", Help: "tasks in one request (0: 1000)"},
 		}},
 		{Title: "Tokens: several of each, with spaces between them", Settings: []settings.Setting{
-			{Name: "read-token", Value: list{&o.readToken}, Arg: "tokens", Help: "lets who has one look at everything", Secret: true},
+			{Name: "read-token", Value: list{&o.readToken}, Arg: "tokens", Help: "lets who has one look at everything, but for the secrets of callbacks", Secret: true},
 			{Name: "work-token", Value: list{&o.workTok}, Arg: "topic=token", Help: "lets who has one pull the tasks of that topic, and nothing else", Secret: true},
 			{Name: "write-token", Value: list{&o.writeTok}, Arg: "tokens", Help: "and set, move, remove, replay and pull tasks", Secret: true},
 			{Name: "admin-token", Value: list{&o.adminTok}, Arg: "tokens", Help: "and change and drop topics, and drop what is dead", Secret: true},
 		}},
 		{Title: "Where tasks are kept", Settings: []settings.Setting{
-			{Name: "sqlite", Value: settings.Text(&o.sqlite), Arg: "file", Help: "in a file of this machine, if nothing else is said; several are separated as in $PATH, see database (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
+			{Name: "sqlite", Value: settings.Text(&o.sqlite), Arg: "file", Help: "in a file of this machine, in a directory that is there, if nothing else is said; several are separated as in $PATH, see database (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
 			{Name: "sync", Value: settings.Toggle(&o.sync), Help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
 			{Name: "database", Value: urls{&o.database}, Arg: "urls", Help: "in PostgreSQL: postgres://user:password@host/name; in several databases, with spaces between them, each has a part of the tasks, and neither their number nor their order can change later", Variable: "DATABASE_URL", Secret: true},
 			{Name: "database-listen", Value: urls{&o.listen}, Arg: "urls", Help: "with database, the server itself, to listen on for what other nodes set, if database is a pooler such as PgBouncer: nobody can listen through one in transaction mode; of several databases one each, in the same order (empty: database)", Secret: true},
@@ -123,7 +123,7 @@ func (o *options) groups() []settings.Group {
 		{Title: "Which nodes there are", Settings: []settings.Setting{
 			{Name: "node", Value: settings.Text(&o.node), Arg: "name", Help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
 			{Name: "ttl", Value: settings.Duration(&o.ttl, 0), Arg: "duration", Help: "after how long a silent node's slots are given to others (0: 10s)"},
-			{Name: "peers", Value: urls{&o.peers}, Arg: "urls", Help: "of the nodes, such as http://10.0.0.2:8077, with spaces between them: they are asked for their figures, so that the page has the sums of all, and get the first read-token; if a name has several addresses, all are asked (empty: the page has the figures of one node)"},
+			{Name: "peers", Value: urls{&o.peers}, Arg: "urls", Help: "of the nodes, such as http://10.0.0.2:8077, with spaces between them: they are asked for their figures, so that the page has the sums of all, with a token made of the first read-token that is good for nothing else; if a name has several addresses, all are asked (empty: the page has the figures of one node)"},
 			{Name: "etcd", Value: list{&o.etcd}, Arg: "endpoints", Help: "asked for the nodes in place of the engine", Variable: "ETCD_ENDPOINTS"},
 			{Name: "etcd-user", Value: settings.Text(&o.etcdUser), Arg: "name", Help: "for an etcd that wants one; with a password"},
 			{Name: "etcd-password", Value: settings.Text(&o.etcdPassword), Arg: "password", Help: "of that user", Secret: true},

@@ -265,11 +265,36 @@ func TestWhereTheFileIs(t *testing.T) {
 			require.Equal(t, c.want, dir)
 		})
 	}
-	path, err := sqlitePath(filepath.Join(t.TempDir(), "a", "b", "c.db"))
+	state := filepath.Join(t.TempDir(), "a", "b")
+	t.Setenv("STATE_DIRECTORY", state)
+	path, err := sqlitePath("")
 	require.NoError(t, err)
-	info, err := os.Stat(filepath.Dir(path))
+	require.Equal(t, filepath.Join(state, "timeoutd.db"), path)
+	info, err := os.Stat(state)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// A volume that is not mounted must not be replaced by an empty directory of another one.
+func TestTheDirectoryOfANamedFileIsNotMade(t *testing.T) {
+	volume := filepath.Join(t.TempDir(), "volume")
+	for _, files := range []string{filepath.Join(volume, "tasks.db"), filepath.Join(volume, "a", "tasks.db"), filepath.Join(t.TempDir(), "a.db") + ":" + filepath.Join(volume, "tasks.db")} {
+		p := process{args: []string{"-sqlite", files}}
+		p.launch(t)
+		var exit *exec.ExitError
+		require.ErrorAs(t, p.wait(), &exit)
+		require.Equal(t, exitFailure, exit.ExitCode())
+		require.Contains(t, p.log.String(), "of the sqlite file tasks.db is not there: make it, or mount its volume")
+		require.NoDirExists(t, volume)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := sqlitePath(filepath.Join(file, "tasks.db"))
+	require.ErrorContains(t, err, "is no directory")
+	require.NoError(t, os.Mkdir(volume, 0o700))
+	path, err := sqlitePath(filepath.Join(volume, "tasks.db"))
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(volume, "tasks.db"), path)
 }
 
 // An error in opening something is logged without its password.

@@ -221,7 +221,7 @@ func (o *options) peerToken() string {
 	if len(o.readToken) == 0 {
 		return ""
 	}
-	return o.readToken[0]
+	return api.PeerToken(o.readToken[0])
 }
 
 func (o *options) checkCallbacks() error {

@@ -92,7 +92,12 @@ func (s *Set) env(setting Setting) string {
 	if setting.Variable != "" {
 		return setting.Variable
 	}
-	return strings.ToUpper(strings.ReplaceAll(s.Program+"_"+setting.Name, "-", "_"))
+	return s.variable(setting.Name)
+}
+
+// variable is the name in the environment of a setting without one by others.
+func (s *Set) variable(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(s.Program+"_"+name, "-", "_"))
 }
 
 // shown is a value for an error.

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 )
 
@@ -34,6 +36,38 @@ type Callback struct {
 	Final []int `json:"final,omitempty"`
 }
 
+// Hidden is in a callback from Masked in place of what may be a secret.
+const Hidden = "***"
+
+// Masked returns the callback for readers who may not make its call, as in a log: with Hidden in place of the value
+// of each header, of a user and a password in the target, and of the target's query and fragment.
+func (c Callback) Masked() Callback {
+	c.Header = maps.Clone(c.Header)
+	for name := range c.Header {
+		c.Header[name] = Hidden
+	}
+	if at := strings.IndexAny(c.Target, "?#"); at >= 0 {
+		c.Target = c.Target[:at+1] + Hidden
+	}
+	if scheme, rest, isURL := strings.Cut(c.Target, "://"); isURL {
+		host, _, _ := strings.Cut(rest, "/")
+		if at := strings.LastIndexByte(host, '@'); at >= 0 {
+			c.Target = scheme + "://" + Hidden + rest[at:]
+		}
+	}
+	return c
+}
+
+// isMasked reports whether a part of the callback is Hidden.
+func (c Callback) isMasked() bool {
+	for _, value := range c.Header {
+		if value == Hidden {
+			return true
+		}
+	}
+	return strings.Contains(c.Target, "//"+Hidden+"@") || strings.HasSuffix(c.Target, "?"+Hidden) || strings.HasSuffix(c.Target, "#"+Hidden)
+}
+
 // Check returns an error wrapping ErrArgument if the callback is invalid. The timeout.Caller
 // checks the target.
 func (c Callback) Check() error {
@@ -46,6 +80,8 @@ func (c Callback) Check() error {
 		return fmt.Errorf("%w: callback with kind %q and target %q, must have both", ErrArgument, c.Kind, c.Target)
 	case size > MaxCallback:
 		return fmt.Errorf("%w: callback has %d bytes, must have at most %d", ErrArgument, size, MaxCallback)
+	case c.isMasked():
+		return fmt.Errorf("%w: callback with %s in place of a secret, must have the secret", ErrArgument, Hidden)
 	case c.Timeout < 0:
 		return fmt.Errorf("%w: Timeout %v of a callback, must not be negative", ErrArgument, c.Timeout)
 	case c.Timeout > MaxDuration:

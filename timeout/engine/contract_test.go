@@ -103,6 +103,8 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 		func(t *engine.Task) { t.ID = strings.Repeat("a", 256) },
 		func(t *engine.Task) { t.Payload = make([]byte, 1<<20+1) },
 		func(t *engine.Task) { t.After = -1 },
+		func(t *engine.Task) { t.After = engine.MaxDuration + 1 },
+		func(t *engine.Task) { t.After = 1<<63 - 1 },
 		func(t *engine.Task) { t.Due = time.Unix(-1, 0) },
 		func(t *engine.Task) { t.Due = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		func(t *engine.Task) { t.Due = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) },
@@ -116,6 +118,9 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 		}
 	}
 	require.NoError(t, engine.Move{Key: good.Key(), After: time.Hour}.Check())
+	require.NoError(t, engine.Move{Key: good.Key(), After: engine.MaxDuration, Version: 7}.Check())
+	require.ErrorContains(t, engine.Move{Key: good.Key(), Version: -1}.Check(), "version -1 of a move of")
+	require.ErrorContains(t, engine.Task{Topic: "t", ID: "a", After: 1<<63 - 1}.Check(), "After 2562047h47m16.854775807s of t/a, must be at most 876000h0m0s")
 }
 
 func TestAListIsOfOneTopicAndOneStateAndHasALimit(t *testing.T) {

@@ -49,8 +49,8 @@ type Engine interface {
 	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
 
-	// Move changes the action time of pending tasks, before the first attempt or before a
-	// retry. It does not change other tasks.
+	// Move changes the action time of pending tasks that match the move, before the first attempt or
+	// before a retry. It does not change other tasks.
 	Move(ctx context.Context, moves []Move) ([]Answer, error)
 
 	// Remove ends pending, running and dead tasks that match the removal. The lease of a
@@ -144,11 +144,22 @@ type Move struct {
 	Key
 	Due   time.Time     // as in Task
 	After time.Duration // as in Task
+
+	// Version is the required version of the task. Zero means any.
+	Version int64
 }
 
 // Check returns an error wrapping ErrArgument if no engine could make the move.
 func (m Move) Check() error {
+	if m.Version < 0 {
+		return fmt.Errorf("%w: version %d of a move of %v, must not be negative", ErrArgument, m.Version, m.Key)
+	}
 	return Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}.Check()
+}
+
+// Moves reports whether the move applies to a task of that state and version. It is for engines.
+func (m Move) Moves(state State, version int64) bool {
+	return state == Pending && (m.Version == 0 || m.Version == version)
 }
 
 // DueAt is Task.DueAt.
@@ -193,7 +204,7 @@ func (r Removal) Removes(state State, version int64) bool {
 // Answer is the result of a call for one task.
 type Answer struct {
 	// Was is the state of the task before the call. A set replaces a task in any state. A move
-	// has had an effect if Was is Pending, a replay if it is Dead. A removal has had an effect
+	// has had an effect if Was is Pending, unless Move.Version was another one, a replay if it is Dead. A removal has had an effect
 	// if Was is Pending, Running or Dead and Version is zero.
 	Was State `json:"was"`
 
@@ -347,7 +358,8 @@ type Batch struct {
 
 // Log is the interface of engines with a log of executions.
 type Log interface {
-	// Executions returns the ended attempts of a task, the latest first, at most limit.
+	// Executions returns the ended attempts of a task, the latest first, at most limit. Like Task.Calls it leaves out
+	// those handed back.
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }
 

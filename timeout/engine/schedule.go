@@ -56,6 +56,17 @@ func ParseSchedule(text string) (Schedule, error) {
 	return Schedule{}, fmt.Errorf("%w: Every %q, must be a duration or a cron expression", ErrArgument, text)
 }
 
+// checkZone refuses the zone of the machine: each node may have another one, and it is not honoured. A topic stored by an
+// earlier version may have it, and is in UTC.
+func checkZone(text string) error {
+	name, zone, _ := strings.Cut(text, "=")
+	zone, _, _ = strings.Cut(zone, " ")
+	if (name == "TZ" || name == "CRON_TZ") && (strings.EqualFold(zone, "Local") || strings.EqualFold(zone, "localtime")) {
+		return fmt.Errorf("%w: Every %q, must have UTC or a zone such as Europe/Berlin: each node may have another local one", ErrArgument, text)
+	}
+	return nil
+}
+
 func scheduleOf(text string, interval time.Duration) (Schedule, error) {
 	if interval < MinEvery || interval > MaxDuration {
 		return Schedule{}, fmt.Errorf("%w: Every %q, must be from %v to %v", ErrArgument, text, MinEvery, MaxDuration)
@@ -79,4 +90,26 @@ func (s Schedule) Next(due, now time.Time) time.Time {
 		return next
 	}
 	return after.AddDate(1, 0, 0) // ParseSchedule lets no such expression pass
+}
+
+// Has reports whether a task with the action time due, which is after now, may wait for a time of the schedule. An
+// interval has no times of its own: it may be any up to an interval from now.
+func (s Schedule) Has(due, now time.Time) bool {
+	if s.cron == nil {
+		return due.Sub(now) <= s.interval
+	}
+	return s.cron.next(due.UTC().Add(-1)).Equal(due)
+}
+
+// Instead returns the action time of a task that waits until due, after now, for a time of another schedule. It is the
+// first time of a cron expression after now. By an interval it is due, or so many intervals before that at most one
+// is left.
+func (s Schedule) Instead(due, now time.Time) time.Time {
+	if s.cron != nil {
+		return s.Next(now, now)
+	}
+	if wait := due.Sub(now); wait > s.interval {
+		due = due.Add(-(wait - 1).Truncate(s.interval))
+	}
+	return due
 }

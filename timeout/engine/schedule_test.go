@@ -179,6 +179,9 @@ func TestAScheduleThatNobodyCanKeepIsRefused(t *testing.T) {
 		"0 0 30 2 *":                            "must have a time within 9 years",
 		"CRON_TZ=Mars/Olympus * * * * *":        "Mars/Olympus",
 		"CRON_TZ=UTC":                           "",
+		"CRON_TZ=Local 0 3 * * *":               "must have UTC or a zone such as Europe/Berlin: each node may have another local one",
+		"TZ=Local @every 1h":                    "must have UTC or a zone",
+		"CRON_TZ=Local @daily":                  "must have UTC or a zone",
 		"@reboot":                               "@reboot",
 		strings.Repeat("1,", 100) + "1 * * * *": "has 209 bytes, must have at most 200",
 	} {
@@ -204,4 +207,45 @@ func FuzzSchedule(f *testing.F) {
 		require.True(t, next.After(at), "%v is not after %v", next, at)
 		require.True(t, next.After(now), "%v is not after %v", next, now)
 	})
+}
+
+func TestATaskThatWaitsForATimeOfOneScheduleGetsOneOfAnother(t *testing.T) {
+	at := func(text string) time.Time {
+		t.Helper()
+		parsed, err := time.ParseInLocation("2006-01-02 15:04:05", text, time.FixedZone("", 3600))
+		require.NoError(t, err)
+		return parsed
+	}
+	now := at("2026-11-29 10:00:30")
+	for _, c := range []struct {
+		before, due string
+		has         bool
+		every, want string // if before has due
+	}{
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2027-01-01 00:00:00", true, "1s", "2026-11-29 10:00:31"},
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2027-01-01 00:00:00", true, "2h", "2026-11-29 12:00:00"},
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2027-01-01 00:00:00", true, "CRON_TZ=Europe/Berlin 0 12 * * *", "2026-11-29 12:00:00"},
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2027-01-01 00:00:00", true, "9000h", "2027-01-01 00:00:00"},
+		{"0 0 1 1 *", "2027-01-01 00:00:00", false, "", ""}, // that is another time in UTC
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2027-01-01 00:00:01", false, "", ""},
+		{"CRON_TZ=Europe/Berlin 0 0 1 1 *", "2027-01-02 00:00:00", false, "", ""},
+		{"1h", "2026-11-29 10:59:59", true, "10m", "2026-11-29 10:09:59"},
+		{"1h", "2026-11-29 11:00:30", true, "10m", "2026-11-29 10:10:30"}, // never now
+		{"1h", "2026-11-29 10:00:31", true, "10m", "2026-11-29 10:00:31"},
+		{"1h", "2026-11-29 11:00:30", true, "0 0 1 1 *", "2027-01-01 01:00:00"},
+		{"1h", "2026-11-29 11:00:31", false, "", ""}, // no interval is so long
+	} {
+		before, err := engine.ParseSchedule(c.before)
+		require.NoError(t, err)
+		due := at(c.due)
+		require.Equal(t, c.has, before.Has(due, now), "%s has %s", c.before, c.due)
+		if !c.has {
+			continue
+		}
+		schedule, err := engine.ParseSchedule(c.every)
+		require.NoError(t, err)
+		got := schedule.Instead(due, now)
+		require.True(t, at(c.want).Equal(got), "%s instead of %s: %v", c.every, c.before, got)
+		require.True(t, got.Equal(schedule.Instead(got, now)), "it stays")
+	}
 }

@@ -50,7 +50,8 @@ type Task struct {
 	Due time.Time `json:"due,omitzero"`
 
 	// After is the time from the call to the action time, by the engine's clock, if Due is
-	// zero. Zero means at once. It is rounded up to milliseconds.
+	// zero. Zero means at once. It is rounded up to milliseconds. More than MaxDuration is an error: no time
+	// means never, so a task that is not to run is not set.
 	After time.Duration `json:"-"`
 
 	// Callback replaces the handler or callback of the topic. Nil means those.
@@ -84,7 +85,8 @@ type Task struct {
 
 	// Calls is how many times the task was leased since it was set, the present time included. Unlike
 	// Attempts it goes on through replays and timeout.Again. It leaves out attempts that were handed
-	// back. An extended lease is the same call. A lease counts even if it ended unsettled. So does the
+	// back, and so does the log of executions: those not begun, and those that failed since the node cut them off at its own end.
+	// So a target may have had more calls than that, if nodes ended during them. An extended lease is the same call. A lease counts even if it ended unsettled. So does the
 	// lease that finds the attempts of a run by Topic.Every used up, although nobody is called.
 	Calls int `json:"calls,omitempty"`
 
@@ -120,6 +122,9 @@ func (t Task) Check() error {
 	}
 	if t.After < 0 {
 		return fmt.Errorf("%w: After %v of %v, must not be negative", ErrArgument, t.After, t.Key())
+	}
+	if t.After > MaxDuration {
+		return fmt.Errorf("%w: After %v of %v, must be at most %v", ErrArgument, t.After, t.Key(), MaxDuration)
 	}
 	if err := CheckDue(t.Due); err != nil {
 		return err

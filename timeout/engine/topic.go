@@ -68,13 +68,14 @@ type Topic struct {
 	// Every makes the tasks of the topic periodic: after each run a task waits for the next one. It is
 	// an interval from MinEvery to MaxDuration, such as "10m", or a cron expression of five fields,
 	// or @hourly and the like. A cron expression is in UTC, unless a zone stands before it:
-	// "CRON_TZ=Europe/Berlin 30 2 * * *". An interval counts from Task.Due, so it doesn't drift. Times
+	// "CRON_TZ=Europe/Berlin 30 2 * * *". The zone Local is an error, since each node may have another one. An interval counts from Task.Due, so it doesn't drift. Times
 	// that pass while a task runs or no node does are skipped. If the clocks of the zone skip a time, the run
 	// comes later by the step. A time that they show twice counts once, unless all hours are meant.
 	// A run without an attempt left, or whose retry would not come before the next run, is given
 	// up: Stats.Dead counts it, and the task keeps the error until its next attempt has ended. An
 	// error of timeout.Permanent ends the task, and so does its removal. timeout.Again goes
-	// before Every. Empty means that each task runs once. See timeout.Again for what stays.
+	// before Every. Empty means that each task runs once. See timeout.Again for what stays, and
+	// timeout.Center.ChangeTopic for what becomes of waiting tasks if Every changes.
 	Every string `json:"every,omitempty"`
 
 	// Retain is how long done and removed tasks are kept for inspection. Zero means not at all.
@@ -234,7 +235,11 @@ func (t Topic) Check() error {
 		return err
 	}
 	if t.Every != "" {
-		if _, err := ParseSchedule(t.Every); err != nil {
+		_, err := ParseSchedule(t.Every)
+		if err == nil {
+			err = checkZone(t.Every)
+		}
+		if err != nil {
 			return fmt.Errorf("%w (topic %s)", err, t.Name)
 		}
 	}

@@ -95,12 +95,34 @@ func (r *rig) sameKeyTwice() {
 	require.Equal(r.t, moved[2].Version, r.get("a").Version)
 	require.Less(r.t, moved[0].Version, moved[2].Version)
 
+	r.versionedMoves()
+
 	removed, err := r.engine.Remove(r.ctx, removals(r.keys("a", "none", "a", "b")))
 	require.NoError(r.t, err)
 	require.Equal(r.t, []engine.State{engine.Pending, engine.None, engine.None, engine.Pending}, states(removed))
 	r.getAll("a", "c", "a", "none")
 	r.remove("c")
 	r.remove("d")
+}
+
+// versionedMoves moves task a, which waits, if it has a certain version. Task c has been moved before, and b has not.
+func (r *rig) versionedMoves() {
+	r.t.Helper()
+	for _, id := range []string{"a", "b", "c"} {
+		before, later := r.get(id), newDue.Add(2*time.Hour)
+		answers, err := r.engine.Move(r.ctx, []engine.Move{{Key: r.key(id), Due: later, Version: before.Version + 1}, {Key: r.key("none"), Due: later, Version: 1}})
+		require.NoError(r.t, err)
+		require.Equal(r.t, []engine.State{engine.Pending, engine.None}, states(answers))
+		require.Equal(r.t, before.Version, answers[0].Version, "that of the task, which stays")
+		sameTime(r.t, before.Due, answers[0].Due, "Due")
+		require.Equal(r.t, before, r.get(id))
+		answers, err = r.engine.Move(r.ctx, []engine.Move{{Key: r.key(id), Due: later, Version: before.Version}, {Key: r.key(id), Due: newDue, Version: before.Version}})
+		require.NoError(r.t, err)
+		require.Greater(r.t, answers[0].Version, before.Version)
+		require.Equal(r.t, answers[0].Version, answers[1].Version, "the second one was for the version before")
+		sameTime(r.t, later, r.get(id).Due, "Due")
+	}
+	r.move("a", newDue.Add(time.Minute))
 }
 
 func states(answers []engine.Answer) []engine.State {

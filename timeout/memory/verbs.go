@@ -96,7 +96,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 			continue
 		}
 		was := en.state
-		if was == engine.Pending {
+		if move.Moves(was, en.version) {
 			en.due = move.DueAt(now())
 			e.wait(en)
 		}

@@ -37,13 +37,14 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 // move moves tasks. Without lock it answers for the pending ones only.
 func (e *Engine) move(ctx context.Context, via via, moves []engine.Move, lock bool) ([]engine.Answer, error) {
 	return e.change(ctx, via, "moving tasks", lock, len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
-		due, after, some := make([]int64, len(ps)), make([]int64, len(ps)), make([]engine.Move, len(ps))
+		due, after, versions, some := make([]int64, len(ps)), make([]int64, len(ps)), make([]int64, len(ps)), make([]engine.Move, len(ps))
 		for i, p := range ps {
 			some[i] = moves[from+p.index]
 			due[i], after[i] = when(some[i].Due, some[i].After)
+			versions[i] = some[i].Version
 		}
 		topics, ids := ps.columns()
-		batch.Queue(e.sql.Move, topics, ids, due, after).Query(read)
+		batch.Queue(e.sql.Move, topics, ids, due, after, versions).Query(read)
 		if via.foreign {
 			e.queueNotice(batch, soonMoved(some))
 		}

@@ -114,7 +114,10 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 		count: len(moves),
 		key:   func(i int) engine.Key { return moves[i].Key },
 		empty: true,
-		begin: func(at *place, _ int) *invocation { return invoke(scriptMove, at, e.channel, wakePrefix(at), "") },
+		begin: func(at *place, _ int) *invocation { return invoke(scriptMove, at, e.channel, wakePrefix(at), "", "") },
+		ready: func(c *invocation) {
+			c.Args[3] = onlyAs(c.tasks, func(i int) (engine.State, int64) { return engine.None, moves[i].Version })
+		},
 		add: func(c *invocation, i int) {
 			at := ask(moves[i].Due, moves[i].After)
 			soonest(&c.Args[2], at)
@@ -133,21 +136,23 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 		c.Args = append(c.Args, removals[i].ID)
 	})
 	v.begin = func(at *place, _ int) *invocation { return invoke(scriptRemove, at, "") }
-	v.ready = func(c *invocation) { c.Args[0] = onlyAs(removals, c.tasks) }
+	v.ready = func(c *invocation) {
+		c.Args[0] = onlyAs(c.tasks, func(i int) (engine.State, int64) { return removals[i].State, removals[i].Version })
+	}
 	return tell(answers, e.each(ctx, v))
 }
 
 // onlyAs has for each task a byte with the wanted state and seven with the wanted version. It is
 // empty if nothing is wanted.
-func onlyAs(removals []engine.Removal, which []int) string {
+func onlyAs(which []int, wanted func(i int) (engine.State, int64)) string {
 	var all []byte
 	for j, i := range which {
-		if r := removals[i]; r.State != engine.None || r.Version != 0 {
+		if state, version := wanted(i); state != engine.None || version != 0 {
 			if all == nil {
 				all = make([]byte, 8*len(which))
 			}
-			binary.BigEndian.PutUint64(all[8*j:], uint64(r.Version))
-			all[8*j] = byte(r.State)
+			binary.BigEndian.PutUint64(all[8*j:], uint64(version))
+			all[8*j] = byte(state)
 		}
 	}
 	return string(all)

@@ -52,8 +52,8 @@ func change(ctx context.Context, s session, keys []engine.Key, do func(t *topic,
 
 // A move to a later time touches no index: a waiting task is due when both at and due have passed.
 const (
-	moveLater   = "UPDATE hw_tasks SET due = ?1, version = ?2 WHERE topic = ?3 AND id = ?4 AND state = 1 AND at <= ?1"
-	moveEarlier = "UPDATE hw_tasks SET at = ?1, due = ?1, version = ?2 WHERE topic = ?3 AND id = ?4 AND state = 1"
+	moveLater   = "UPDATE hw_tasks SET due = ?1, version = ?2 WHERE topic = ?3 AND id = ?4 AND state = 1 AND at <= ?1 AND ?5 IN (0, version)"
+	moveEarlier = "UPDATE hw_tasks SET at = ?1, due = ?1, version = ?2 WHERE topic = ?3 AND id = ?4 AND state = 1 AND ?5 IN (0, version)"
 )
 
 // move has a statement for each task. One for all of them is no faster: it has to keep the result of its
@@ -72,9 +72,9 @@ func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer,
 		var others []string
 		for _, i := range places {
 			due, version := moves[i].DueAt(at), version+int64(i)
-			moved, err := affect(ctx, s, moveLater, due, version, t.no, moves[i].ID)
+			moved, err := affect(ctx, s, moveLater, due, version, t.no, moves[i].ID, moves[i].Version)
 			if err == nil && moved == 0 {
-				moved, err = affect(ctx, s, moveEarlier, due, version, t.no, moves[i].ID)
+				moved, err = affect(ctx, s, moveEarlier, due, version, t.no, moves[i].ID, moves[i].Version)
 			}
 			if err != nil {
 				return err

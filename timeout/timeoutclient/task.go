@@ -166,7 +166,7 @@ func (c *Client) Replay(ctx context.Context, keys []engine.Key) ([]Answer, error
 func keysOf(keys []engine.Key) wire.Keys { return wire.Keys{Keys: append([]engine.Key{}, keys...)} }
 
 // Get returns a task, or engine.ErrNotFound. A JSON payload may have other white space than it was set
-// with.
+// with. Below scope write its callback is engine.Callback.Masked.
 func (c *Client) Get(ctx context.Context, key engine.Key) (engine.Task, error) {
 	if pathless(key.ID) {
 		tasks, err := c.GetAll(ctx, []engine.Key{key})
@@ -263,7 +263,7 @@ func (c *Client) All(ctx context.Context, query engine.Query) iter.Seq2[Listed, 
 	}
 }
 
-// Executions returns the ended attempts of a task, the latest first. A limit of zero means 100.
+// Executions returns the ended attempts of a task, the latest first, but not those that were handed back. A limit of zero means 100.
 func (c *Client) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	path, err := taskPath(key, "/executions")
 	if err != nil {

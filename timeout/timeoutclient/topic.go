@@ -1,8 +1,10 @@
 package timeoutclient
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -22,7 +24,7 @@ func (c *Client) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return wire.Each(found.Topics, wire.Topic.Read), nil
 }
 
-// Topic returns a topic, or engine.ErrNotFound.
+// Topic returns a topic, or engine.ErrNotFound. Below scope admin its callback is engine.Callback.Masked.
 func (c *Client) Topic(ctx context.Context, name string) (engine.Topic, error) {
 	found, err := c.topic(ctx, name)
 	return found.Read(), err
@@ -43,8 +45,48 @@ func (c *Client) topic(ctx context.Context, name string) (found wire.TopicCounts
 	return found, err
 }
 
+// ChangeTopic changes an existing topic, and leaves what change leaves as it is. change gets the present topic, and the
+// token needs scope admin, so that it sees the callback. A change by others meanwhile of another field stays. ChangeTopic
+// returns the topic, and how many waiting tasks have another time by a new Every. The pause can't change:
+// see Pause.
+func (c *Client) ChangeTopic(ctx context.Context, name string, change func(*engine.Topic)) (kept engine.Topic, rescheduled int, err error) {
+	found, err := c.topic(ctx, name)
+	if err != nil {
+		return engine.Topic{}, 0, err
+	}
+	topic := found.Read()
+	before := fieldsOf(topic)
+	change(&topic)
+	changed := fieldsOf(topic)
+	for field, value := range before {
+		after, has := changed[field]
+		switch {
+		case !has:
+			changed[field] = json.RawMessage("null") // the default
+		case bytes.Equal(value, after):
+			delete(changed, field)
+		}
+	}
+	path, err := topicPath(name, "")
+	if err != nil {
+		return engine.Topic{}, 0, err
+	}
+	var answer wire.TopicChange
+	err = c.call(ctx, http.MethodPatch, path, changed, &answer)
+	return answer.Read(), answer.Rescheduled, err
+}
+
+// fieldsOf returns a topic as JSON, by field.
+func fieldsOf(topic engine.Topic) map[string]json.RawMessage {
+	text, _ := json.Marshal(wire.TopicOf(topic))
+	fields := make(map[string]json.RawMessage)
+	_ = json.Unmarshal(text, &fields)
+	return fields
+}
+
 // SetTopic makes a topic, or changes all settings of an existing one but the pause, and returns it
-// with the defaults filled in. Slots of zero stay as they are. Fewer slots than there are, and Paused
+// with the defaults filled in: Every and Callback, too, are gone if the topic has none. See ChangeTopic. Slots of zero
+// stay as they are. Fewer slots than there are, and Paused
 // of a topic that runs, are engine.ErrConflict. A pause lasts until Resume.
 func (c *Client) SetTopic(ctx context.Context, topic engine.Topic) (engine.Topic, error) {
 	return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic))

@@ -50,7 +50,7 @@ func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Heade
 func textOfAnswer(resp *http.Response, head []byte) error {
 	text := fmt.Sprintf("answer %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	if location := resp.Header.Get("Location"); location != "" {
-		text += fmt.Sprintf(" to %.*q", headBytes, location)
+		text += fmt.Sprintf(" to %.*q", headBytes, timeout.Callback{Target: location}.Masked().Target)
 	}
 	if len(head) > 0 {
 		text += fmt.Sprintf(": %q", head)

@@ -1,11 +1,12 @@
--- move(channel, message, first, id, time ...): only pending tasks. first is the earliest time but for
--- relative ones, or empty. The answer has a digit for the state of each task, and the version and time of
+-- move(channel, message, first, only, id, time ...): only pending tasks. first is the earliest time but for
+-- relative ones, or empty. If only is not empty, it has for each the wanted version, in the last seven of eight
+-- bytes; zeros stand for any. The answer has a digit for the state of each task, and the version and time of
 -- each unchanged one.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
-local now, count, ids = clock(), (#ARGV - 3) / 2, {}
-for i = 1, count do ids[i] = ARGV[2 * i + 2] end
+local now, only, count, ids = clock(), ARGV[4], (#ARGV - 4) / 2, {}
+for i = 1, count do ids[i] = ARGV[2 * i + 3] end
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
 
 -- The number of each task's state, and 0 for a missing task. A task with a body and no record waits for its
@@ -18,13 +19,19 @@ end
 local found = #some > 0 and states(some)
 for j, i in ipairs(places) do state[i] = found[j] or 0 end
 
+-- meant tells whether a task is what the caller has seen.
+local function meant(i)
+  local seen = sub(only, 8 * i - 6, 8 * i)
+  return only == '' or seen == noLease or seen == sub(bodies[i], 1, 7)
+end
+
 local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
 local scores, fields, update, set, kept, size, first = {}, {}, {}, {}, {}, 0, tonumber(ARGV[3])
 for i = 1, count do
-  if state[i] == 1 then
+  if state[i] == 1 and meant(i) then
     local id, body, record, at = ids[i], bodies[i], records[i]
-    at, first = timed(ARGV[2 * i + 3], now, first)
+    at, first = timed(ARGV[2 * i + 4], now, first)
     if record then
       update[#update + 1] = id
       update[#update + 1] = sub(record, 1, 11) .. pack('>I6', at) .. sub(record, 18, 22 + byte(record, 22)) .. split(record) .. history(record, body)
@@ -40,7 +47,7 @@ for i = 1, count do
     size = size + 2
     scores[size], fields[size] = id, head .. sub(body, 8)
   elseif state[i] > 0 then
-    kept[#kept + 1] = {i - 1, sub(bodies[i], 1, 7), text(due(records[i]))}
+    kept[#kept + 1] = {i - 1, sub(bodies[i], 1, 7), records[i] and text(due(records[i])) or call('ZSCORE', s, ids[i])}
   end
 end
 if size > 0 then

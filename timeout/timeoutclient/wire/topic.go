@@ -85,6 +85,13 @@ type TopicSetting struct {
 	Paused *bool `json:"paused,omitempty"`
 }
 
+// TopicChange is the answer to a PUT or a PATCH: the topic, and what became of its tasks.
+type TopicChange struct {
+	Topic
+	Rescheduled int    `json:"rescheduled,omitempty"` // waiting tasks with another time by a new Every
+	Hint        string `json:"hint,omitempty"`        // what a PUT has taken from the topic by not naming it
+}
+
 // Read returns the counts.
 func (c Counts) Read() engine.Counts {
 	return engine.Counts{

@@ -30,8 +30,13 @@ func Each[A, B any](list []A, f func(A) B) []B {
 	return all
 }
 
+// maxSeconds is the latest action time in seconds since the epoch. As milliseconds it is in 1978.
+const maxSeconds = 253402300799
+
 // Instant is a time. It is written as RFC 3339 in UTC with milliseconds. It is read in that
-// form, or as a number of milliseconds since the epoch.
+// form, or as a number of milliseconds since the epoch. The numbers from 1 to 253402300799 are refused:
+// as seconds each of them is an action time, and as milliseconds it is one before 1978-01-12. Zero is
+// the same time in both units.
 type Instant struct{ time.Time }
 
 // Read returns the time: the zero time for nil.
@@ -66,6 +71,10 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 func parseInstant(text []byte) (time.Time, error) {
 	if text[0] != '"' {
 		ms, err := whole(text, "action time")
+		if err == nil && ms > 0 && ms <= maxSeconds {
+			err = fmt.Errorf("%w: action time %d is %s as seconds since 1970 and %s as milliseconds: milliseconds? It must be a number of them from %d, or as 2026-01-02T15:04:05Z",
+				engine.ErrArgument, ms, time.Unix(ms, 0).UTC().Format(time.RFC3339), time.UnixMilli(ms).UTC().Format(time.RFC3339), maxSeconds+1)
+		}
 		return time.UnixMilli(ms), err
 	}
 	var s string

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,12 +17,13 @@ import (
 )
 
 // Scope is the set of rights of a token. Each scope allows all that the one before it allows, but
-// Work is for its topics alone.
+// Work is for its topics alone. Secrets of callbacks are for those who can set them: Write for a task, Admin for a topic.
 type Scope int
 
 // The scopes.
 const (
 	Open  Scope = iota // needs no token
+	Peer               // asks for the figures of a node: see PeerToken
 	Read               // looks at things
 	Work               // pulls the tasks of a topic, extends their leases and tells their outcomes
 	Write              // sets, moves, removes and replays tasks, and tells outcomes
@@ -28,7 +31,9 @@ const (
 )
 
 // String returns the scope's name.
-func (s Scope) String() string { return [...]string{"open", "read", "work", "write", "admin"}[s] }
+func (s Scope) String() string {
+	return [...]string{"open", "peer", "read", "work", "write", "admin"}[s]
+}
 
 // minToken is the least length of a token in bytes. A shorter one could be guessed.
 const minToken = 16
@@ -57,8 +62,19 @@ func newAccess(tokens []Token, anyHost bool) access {
 	a := access{anyHost: anyHost || len(tokens) > 0, cross: http.NewCrossOriginProtection()}
 	for _, token := range tokens {
 		a.tokens = append(a.tokens, hashed{sha256.Sum256([]byte(token.Secret)), token.Scope, token.Topic})
+		if token.Scope == Read {
+			a.tokens = append(a.tokens, hashed{sha256.Sum256([]byte(PeerToken(token.Secret))), Peer, ""})
+		}
 	}
 	return a
+}
+
+// PeerToken returns the token of scope Peer that comes with a token of scope Read: nodes with the same one know it.
+// Whoever gets it can ask for the figures of nodes, and can't find out the other one.
+func PeerToken(read string) string {
+	mac := hmac.New(sha256.New, []byte(read))
+	mac.Write([]byte("heartwheel timeoutd peer"))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // check returns an error for a token that nobody could send, or everybody guess.
@@ -111,6 +127,16 @@ func (a access) work(r *http.Request, topic string) error {
 		return problem(http.StatusForbidden, "the token is for work on the topics %q, must be for %.*q", topics, maxShown, topic)
 	}
 	return nil
+}
+
+// may reports whether a request that passed check has the rights of a scope, without those of Work.
+func (a access) may(r *http.Request, scope Scope) bool {
+	if len(a.tokens) == 0 {
+		return true
+	}
+	secret, _ := bearer(r)
+	has, _ := a.rights(secret)
+	return has >= scope
 }
 
 // bearer returns the token of a request.

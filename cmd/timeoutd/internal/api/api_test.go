@@ -262,7 +262,7 @@ func TestBadRequests(t *testing.T) {
 		{one, `null`, 400, `the body begins with "n", must be a JSON object`},
 		{one, `7`, 400, `the body begins with "7", must be a JSON object`},
 		{set, `{}`, 400, `field "tasks" is not there, must be a list`},
-		{set, `{"tasks":null}`, 400, `field "tasks" is not there, must be a list`},
+		{set, `{"tasks":null}`, 400, `field "tasks" is null, must have a value or not be there`},
 		{"POST /v1/tasks/remove", `{}`, 400, `field "keys" is not there, must be a list`},
 		{"POST /v1/tasks/move", `{}`, 400, `field "moves" is not there, must be a list`},
 		{one, `{"after":"1h"`, 400, `the JSON ends before it is complete`},
@@ -275,12 +275,23 @@ func TestBadRequests(t *testing.T) {
 		{one, `{"after":1.5}`, 400, `duration 1.5, must be a string or a whole number of milliseconds`},
 		{one, `{"after":9223372036854775807}`, 400, `duration of 9223372036854775807 ms, must be at most 9223372036854 ms`},
 		{one, `{"after":9223372036854775808}`, 400, `must be a number of milliseconds up to 9223372036854775807`},
+		{one, `{"after":9223372036854}`, 400, `invalid argument: after 2562047h47m16.854s of t/a, must be at most 876000h0m0s`},
+		{one, `{"after":"876000h1ns"}`, 400, `of t/a, must be at most 876000h0m0s`},
+		{"POST /v1/topics/t/tasks/a/move", `{"after":"876001h"}`, 400, `invalid argument: after 876001h0m0s of t/a, must be at most 876000h0m0s`},
+		{set, `{"tasks":[{"topic":"t","id":"a","after":"876001h"}]}`, 400, `tasks[0]: timeout: invalid argument: after 876001h0m0s of t/a, must be at most`},
+		{"POST /v1/tasks/move", `{"moves":[{"topic":"t","id":"a","after":"876001h"}]}`, 400, `moves[0]: timeout: invalid argument: after 876001h0m0s of t/a, must be at most`},
 		{one, `{"after":true}`, 400, `duration true, must be a string or a whole number`},
 		{one, `{"due":"tomorrow"}`, 400, `action time "tomorrow", must be as 2026-01-02T15:04:05Z`},
 		{one, `{"due":"1969-12-31T23:59:59Z"}`, 400, `must be in the years 1970 to 9999`},
 		{one, `{"due":"0001-01-01T00:00:00Z"}`, 400, `must be in the years 1970 to 9999`},
 		{one, `{"due":253402300800000}`, 400, `must be in the years 1970 to 9999`},
 		{one, `{"due":-1}`, 400, `must be in the years 1970 to 9999`},
+		{one, `{"due":1796000000}`, 400, `action time 1796000000 is 2026-11-30T00:53:20Z as seconds since 1970 and 1970-01-21T18:53:20Z as milliseconds: milliseconds?`},
+		{one, `{"due":1}`, 400, `milliseconds? It must be a number of them from 253402300800`},
+		{one, `{"due":253402300799}`, 400, `is 9999-12-31T23:59:59Z as seconds since 1970 and 1978-01-11T21:31:40Z as milliseconds`},
+		{"POST /v1/topics/t/tasks/a/move", `{"due":1796000000}`, 400, `milliseconds?`},
+		{set, `{"tasks":[{"topic":"t","id":"a","due":1796000000}]}`, 400, `tasks[0]: timeout: invalid argument: action time 1796000000 is`},
+		{"POST /v1/tasks/move", `{"moves":[{"topic":"t","id":"a","due":1796000000}]}`, 400, `moves[0]: timeout: invalid argument: action time 1796000000 is`},
 		{one, `{"due":9e99}`, 400, `action time 9e99, must be a string or a whole number`},
 		{one, `{"due":99999999999999999999}`, 400, `action time 99999999999999999999, must be a number of milliseconds up to 9223372036854775807`},
 		{one, `{"due":0,"after":0}`, 400, `must be one of them`},
@@ -367,27 +378,27 @@ func TestGarbageCursors(t *testing.T) {
 func TestTopics(t *testing.T) {
 	s := start(t, Config{})
 	require.Equal(t, wire.Topics{Topics: []wire.Topic{}}, get[wire.Topics](s, "/v1/topics"))
-	kept := do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
+	kept := do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
 	require.Equal(t, "mail", kept.Name)
 	require.Equal(t, 4, kept.Slots)
 	require.Equal(t, wire.Duration(time.Minute), kept.Lease)
 	require.Equal(t, wire.Duration(time.Second), kept.Backoff, "the default")
 	require.Equal(t, wire.Duration(2500*time.Millisecond), kept.Callback.Timeout)
 	require.Equal(t, []int{422}, kept.Callback.Final)
-	require.Equal(t, 8, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
+	require.Equal(t, 8, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"slots":4}`).status)
 
 	require.True(t, do[wire.Topic](s, http.MethodPost, "/v1/topics/mail/pause", "").Paused)
 	require.True(t, get[wire.TopicCounts](s, "/v1/topics/mail").Paused)
-	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"retries":3}`).Paused, "who changes something else resumes nothing")
-	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"paused":true}`).Paused)
+	require.True(t, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"retries":3}`).Paused, "who changes something else resumes nothing")
+	require.True(t, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/mail", `{"paused":true}`).Paused)
 	a := s.raw(http.MethodPut, "/v1/topics/mail", `{"paused":false,"retries":5}`)
 	require.Equal(t, http.StatusConflict, a.status)
 	require.Contains(t, a.problem(t).Detail, "paused false of topic mail, which is there with true: pause and resume change that")
 	require.Equal(t, 16, get[wire.TopicCounts](s, "/v1/topics/mail").Retries, "nothing is changed then")
 	require.False(t, do[wire.Topic](s, http.MethodPost, "/v1/topics/mail/resume", "").Paused)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"paused":true}`).status)
-	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/quiet", `{"paused":true}`).Paused, "a new one can be made so")
+	require.True(t, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/quiet", `{"paused":true}`).Paused, "a new one can be made so")
 	s.ask(http.StatusNoContent, http.MethodDelete, "/v1/topics/quiet", "")
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mail/tasks/a", `{"after":"1h"}`)
 	require.Equal(t, int64(1), get[wire.TopicCounts](s, "/v1/topics/mail").Counts.Pending)
@@ -486,7 +497,7 @@ func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
 		set("waits", time.Hour)
 		die("again")
 	}}, Config{})
-	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{}`)
+	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{}`)
 	die("waits", "again", "stays")
 	state := func(id string) timeout.State {
 		tasks, err := e.Get(t.Context(), []timeout.Key{{Topic: "t", ID: id}})
@@ -533,7 +544,7 @@ func TestFeedback(t *testing.T) {
 	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"no such order","permanent":true}`).Settled)
 	require.Equal(t, timeout.Dead, state("bad"))
 
-	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
+	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/later", `{}`)
 	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"busy","retry_after":"1h"}`).Settled)
 	later := get[wire.Task](s, "/v1/topics/t/tasks/later")
@@ -541,7 +552,7 @@ func TestFeedback(t *testing.T) {
 	require.Equal(t, "busy", later.Error)
 	require.InDelta(t, time.Now().Add(time.Hour).Unix(), later.Until.Unix(), 60)
 
-	for _, body := range []string{`"permanent":true`, `"retry_after":"1s"`, `"error":"x","permanent":true,"retry_after":"1s"`, `"error":"x","retry_after":"-1s"`} {
+	for _, body := range []string{`"permanent":true`, `"retry_after":"1s"`, `"error":"x","permanent":true,"retry_after":"1s"`, `"error":"x","retry_after":"-1s"`, `"error":"x","retry_after":"876001h"`} {
 		require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPost, "/v1/feedback", `{"token":"`+token+`",`+body+`}`).status)
 	}
 }
@@ -642,7 +653,7 @@ func TestStatsCountOneTopicAtATime(t *testing.T) {
 	engine := &narrow{Engine: newEngine(t)}
 	s := startOn(t, engine, Config{})
 	for i := range 30 {
-		do[wire.Topic](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
+		do[wire.TopicChange](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
 	}
 	var all sync.WaitGroup
 	for range 8 {

@@ -38,9 +38,9 @@ func targetOf(call *timeout.Callback) string {
 	if call == nil {
 		return ""
 	}
-	target := general(call.Target, idDigits)
+	target := general(call.Masked().Target, idDigits)
 	if u, err := url.Parse(call.Target); call.Kind == httpcall.Kind && err == nil {
-		target = u.Scheme + "://" + u.Host + general(u.Path, idDigits) // a query can have secrets
+		target = u.Scheme + "://" + u.Host + general(u.Path, idDigits)
 	}
 	return call.Kind + " " + target
 }

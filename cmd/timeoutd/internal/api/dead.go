@@ -34,7 +34,7 @@ func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
 		removals[i].State = timeout.Dead
 	}
 	found, err := h.centre.RemoveAll(r.Context(), removals)
-	return tellAll(w, found, err, func(int) effect { return removable })
+	return h.tellAll(w, r, found, err, func(int) effect { return removable })
 }
 
 // dropDead removes dead tasks in the versions listed. So a task set anew meanwhile stays.
@@ -67,7 +67,7 @@ func (h *Handler) clearDead(has effect, do clearing) serving {
 		})
 		cleared.More = cleared.Next != ""
 		if err != nil && cleared.Changed > 0 {
-			err = fmt.Errorf("after %d tasks of this request: %w", cleared.Changed, err)
+			err = partly{fmt.Sprintf("after %d tasks of this request", cleared.Changed), err}
 		}
 		h.stats.forget()
 		return answer(w, cleared, err)

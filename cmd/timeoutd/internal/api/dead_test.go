@@ -25,10 +25,10 @@ import (
 // What is kept of the dead is a topic's to say, and what is deleted is counted.
 func TestDeadTasksAreDeletedAndCounted(t *testing.T) {
 	s := start(t, Config{})
-	kept := do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":"1h","max_dead":2}`)
+	kept := do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":"1h","max_dead":2}`)
 	require.Equal(t, time.Hour, time.Duration(kept.RetainDead))
 	require.Equal(t, 2, kept.MaxDead)
-	require.Equal(t, kept, get[wire.TopicCounts](s, "/v1/topics/t").Topic)
+	require.Equal(t, kept.Topic, get[wire.TopicCounts](s, "/v1/topics/t").Topic)
 
 	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
 	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":"b"},{"topic":"t","id":"c"},{"topic":"t","id":"d"},{"topic":"t","id":"e"}]}`)
@@ -39,9 +39,9 @@ func TestDeadTasksAreDeletedAndCounted(t *testing.T) {
 	require.EqualValues(t, 2, get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead)
 	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "\nheartwheel_timeout_swept_dead_total{topic=\"t\"} 3\n")
 
-	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":1}`)
+	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":1}`)
 	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 0 }, "the others are too old")
-	require.Equal(t, -1, do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"max_dead":-1}`).MaxDead)
+	require.Equal(t, -1, do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"max_dead":-1}`).MaxDead)
 }
 
 // Dead tasks are grouped by error and target, and a group is replayed or dropped alone.
@@ -59,7 +59,7 @@ func TestDeadTasksByTheirCause(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, calls.Close()) })
 	s := startWith(t, newEngine(t), timeout.Config{Callers: map[string]timeout.Caller{"http": calls}, All: true, Circuit: -1}, Config{})
 	s.run(nil)
-	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"callback":{"kind":"http","target":"`+target.URL+`/topic"}}`)
+	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"callback":{"kind":"http","target":"`+target.URL+`/topic"}}`)
 	for i := range 10 {
 		for path, n := range map[string]int{"a/1000": 6, "b": 3} {
 			if i < n {
@@ -186,7 +186,7 @@ func TestClearingTellsOfTheTasksBeforeAFailure(t *testing.T) {
 		s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/"+id, `{}`)
 	}
 	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 3 }, "all are dead")
-	require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/replay", ""), "after 2 tasks of this request: "+errAway.Error())
+	require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/replay", ""), "after 2 tasks of this request: the engine has failed")
 }
 
 // Tasks that could not be replayed or dropped are no success, whether the engine refused the whole
@@ -197,7 +197,7 @@ func TestClearingTellsOfTasksWithoutAnAnswer(t *testing.T) {
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
 	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 1 }, "it is dead")
 	for _, verb := range []string{"replay", "drop"} {
-		require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/"+verb, ""), errAway.Error())
+		require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/"+verb, ""), "the engine has failed")
 	}
 }
 

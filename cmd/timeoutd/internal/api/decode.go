@@ -21,7 +21,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// decode reads the body of a request. It must be one JSON value without unknown fields, and none twice.
+// decode reads the body of a request. It must be one JSON value without unknown fields, none twice and none null.
 func (h *Handler) decode(w http.ResponseWriter, r *http.Request, into any) error {
 	return h.decodeIn(h.bodies, h.cfg.MaxBody, w, r, into)
 }
@@ -55,7 +55,8 @@ func unmarshal(body []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: there is something after the JSON value, at byte %d", timeout.ErrArgument, d.InputOffset())
 	}
-	return checkTwice(body)
+	_, nulls := into.(*patch)
+	return checkFields(body, nulls)
 }
 
 // explain puts a decoder's error into words for the author of the JSON.

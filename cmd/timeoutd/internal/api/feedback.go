@@ -83,8 +83,8 @@ func failureOf(f wire.Feedback) (failure, err error) {
 	case f.Permanent:
 		failure = timeout.Permanent(failure)
 	case f.RetryAfter != nil:
-		if *f.RetryAfter < 0 {
-			return nil, fmt.Errorf("%w: retry_after %v, must not be negative", timeout.ErrArgument, time.Duration(*f.RetryAfter))
+		if after := time.Duration(*f.RetryAfter); after < 0 || after > engine.MaxDuration {
+			return nil, fmt.Errorf("%w: retry_after %v, must not be negative, and be at most %v", timeout.ErrArgument, after, engine.MaxDuration)
 		}
 		failure = timeout.RetryAfter(failure, time.Duration(*f.RetryAfter))
 	}

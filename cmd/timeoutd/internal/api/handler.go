@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -106,11 +107,13 @@ type Handler struct {
 	pulled *semaphore.Weighted // bytes of the payloads in answers to pulls
 	polls  *semaphore.Weighted // pulls that wait
 	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
+	turns  turns               // of requests that change topics
 	crooks http.Handler        // for paths the mux would redirect
 	stats  cache[wire.Stats]
 	sums   cache[sums]
 	ready  cache[string] // why not, or empty
 	since  time.Time
+	silent atomic.Bool // figures of the engine are missing
 
 	patience time.Duration // bodyPatience, except in tests
 }
@@ -125,7 +128,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	h.stats.share = freshShare
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
-	h.got = semaphore.NewWeighted(maxGot)
+	h.got, h.turns = semaphore.NewWeighted(maxGot), newTurns()
 	routes, err := h.routes()
 	if err != nil {
 		return nil, err
@@ -182,6 +185,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
 		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
+		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.patchTopic)},
 		{"DELETE /v1/topics/{topic}", Admin, empty(ofTopic(h.dropTopic))},
 		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.centre.Pause)))},
 		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.centre.Resume)))},
@@ -208,7 +212,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/feedback", h.leaseScope(), h.feedback},
 
 		{"GET /v1/stats", Read, h.getStats},
-		{"GET /v1/here", Read, h.getHere},
+		{"GET /v1/here", Peer, h.getHere},
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 
@@ -270,7 +274,7 @@ func (h *Handler) serve(route route) http.Handler {
 // nowhere answers requests with an unknown path, or with an unknown method for a path.
 func (h *Handler) nowhere(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := h.mux.Handler(other); pattern != "/" && strings.HasPrefix(pattern, method) {

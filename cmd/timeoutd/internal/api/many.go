@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -50,13 +49,26 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, err := h.read(r.Context(), keys)
+	tasks, err := h.read(r, keys)
 	return answer(w, wire.Tasks{Tasks: tasks}, err)
 }
 
-// read returns tasks, also missing ones. Their payloads take room until ctx, the request's, is done. If there is
+// taskFor returns wire.TaskOf or wire.BriefOf for the sender of a request: whoever can't set tasks sees no secrets of
+// callbacks.
+func (h *Handler) taskFor(r *http.Request, of func(timeout.Task) wire.Task) func(timeout.Task) wire.Task {
+	if h.access.may(r, Write) {
+		return of
+	}
+	return func(task timeout.Task) wire.Task {
+		task.Callback = masked(task.Callback)
+		return of(task)
+	}
+}
+
+// read returns tasks, also missing ones. Their payloads take room until the request is done. If there is
 // none, read drops them, waits, and reads again: any number of requests may wait.
-func (h *Handler) read(ctx context.Context, keys []timeout.Key) ([]wire.Task, error) {
+func (h *Handler) read(r *http.Request, keys []timeout.Key) ([]wire.Task, error) {
+	ctx, taskOf := r.Context(), h.taskFor(r, wire.TaskOf)
 	tasks := []wire.Task{} // not null in JSON
 	var size int64
 	var keep func(int64) // the size
@@ -68,7 +80,7 @@ func (h *Handler) read(ctx context.Context, keys []timeout.Key) ([]wire.Task, er
 		}
 		for i, task := range found {
 			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of a missing task
-			tasks = append(tasks, wire.TaskOf(task))
+			tasks = append(tasks, taskOf(task))
 			size += int64(len(task.Payload))
 		}
 		if n := len(tasks); size > maxAnswer && n > 1 {
@@ -107,7 +119,7 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	found, err := h.centre.SetAll(r.Context(), tasks)
-	return tellAll(w, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })
+	return h.tellAll(w, r, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })
 }
 
 func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
@@ -115,7 +127,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 	moves, err := readBatch(h, w, r, &batch, &batch.Moves, func(one wire.KeyedMove) (timeout.Move, error) {
 		move, err := moveOf(one.When, one.Key)
 		if err == nil {
-			err = one.Check()
+			err = move.Check()
 		}
 		return move, err
 	})
@@ -123,7 +135,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	found, err := h.centre.MoveAll(r.Context(), moves)
-	return tellAll(w, found, err, func(int) effect { return movable })
+	return h.tellAll(w, r, found, err, func(int) effect { return movable })
 }
 
 func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
@@ -132,7 +144,7 @@ func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	found, err := h.centre.RemoveAll(r.Context(), removals)
-	return tellAll(w, found, err, func(int) effect { return removable })
+	return h.tellAll(w, r, found, err, func(int) effect { return removable })
 }
 
 func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
@@ -141,17 +153,21 @@ func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	found, err := h.centre.Replay(r.Context(), keys)
-	return tellAll(w, found, err, func(int) effect { return replayable })
+	return h.tellAll(w, r, found, err, func(int) effect { return replayable })
 }
 
-// tellAll answers with the results of a batch.
-func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(int) effect) error {
+// tellAll answers with the results of a batch. It logs the first failure among them: the others are like it.
+func (h *Handler) tellAll(w http.ResponseWriter, r *http.Request, found []timeout.Answer, err error, has func(int) effect) error {
 	if err != nil {
 		return err
 	}
-	said := wire.Answers{Answers: make([]wire.Answer, len(found))}
+	said, logged := wire.Answers{Answers: make([]wire.Answer, len(found))}, false
 	for i, one := range found {
 		said.Answers[i] = answerOf(one, has(i))
+		if p := said.Answers[i].Error; p != nil && isFailure(*p) && !logged {
+			h.complain(r, p.Status, one.Err)
+			logged = true
+		}
 	}
 	return answer(w, said, nil)
 }
@@ -171,5 +187,5 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string)
 		return err
 	}
 	page, err := h.centre.List(r.Context(), timeout.Query{Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor")})
-	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, wire.BriefOf), Next: page.Next}, err)
+	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, h.taskFor(r, wire.BriefOf)), Next: page.Next}, err)
 }

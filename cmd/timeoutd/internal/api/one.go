@@ -73,7 +73,7 @@ func ifNoneMatch(r *http.Request) (bool, error) {
 }
 
 func (h *Handler) getTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
-	tasks, err := h.read(r.Context(), []timeout.Key{key})
+	tasks, err := h.read(r, []timeout.Key{key})
 	if err != nil {
 		return err
 	}

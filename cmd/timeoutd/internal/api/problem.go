@@ -18,11 +18,26 @@ func problem(status int, format string, args ...any) error {
 	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// problemOf returns a client's view of an error. An unknown error is the engine's: it can't be
-// reached.
+// partly is an error after a part of a request was done.
+type partly struct {
+	done string
+	error
+}
+
+func (e partly) Error() string { return e.done + ": " + e.error.Error() }
+func (e partly) Unwrap() error { return e.error }
+
+// problemOf returns a client's view of an error. An unknown error is the engine's: its text is for the log, since it
+// can have the address of a server, and the names of a database and a user.
 func problemOf(err error) wire.Problem {
 	var told wire.Problem
 	if errors.As(err, &told) {
+		return told
+	}
+	var after partly
+	if errors.As(err, &after) {
+		told = problemOf(after.error)
+		told.Detail = after.done + ": " + told.Detail
 		return told
 	}
 	for _, known := range wire.Statuses {
@@ -30,18 +45,26 @@ func problemOf(err error) wire.Problem {
 			return wire.Problem{Title: http.StatusText(known.Status), Status: known.Status, Detail: spell(err.Error())}
 		}
 	}
-	status := http.StatusBadGateway
+	status, detail := http.StatusBadGateway, "the engine has failed: the request may have had its effect, and can be repeated. This server's log has the reason"
 	if errors.Is(err, context.DeadlineExceeded) {
-		status = http.StatusGatewayTimeout
+		status, detail = http.StatusGatewayTimeout, "the engine has not answered in time: the request may have had its effect, and can be repeated"
 	}
-	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
+	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+// isFailure reports whether an error is the server's or its engine's, and not the client's.
+func isFailure(p wire.Problem) bool { return p.Status >= http.StatusInternalServerError }
+
+// complain logs why a request failed, or some of its tasks.
+func (h *Handler) complain(r *http.Request, status int, err error) {
+	h.cfg.Logger.Warn("api: request failed", "method", r.Method, "path", r.URL.Path, "status", status, "err", err)
 }
 
 // refuse answers with an error.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
-	if p.Status >= http.StatusInternalServerError {
-		h.cfg.Logger.Warn("api: request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "err", p.Detail)
+	if isFailure(p) {
+		h.complain(r, p.Status, err)
 	}
 	answerProblem(w, p)
 }

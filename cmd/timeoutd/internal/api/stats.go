@@ -63,21 +63,35 @@ func (h *Handler) take(ctx context.Context) wire.Stats {
 	here := h.here().Topics
 	topics, err := h.centre.Topics(ctx)
 	if err != nil {
-		s.Error = err.Error()
+		s.Error = h.missing(err)
 		return s
 	}
 	view := h.centre.View()
 	for _, topic := range topics {
-		stats := wire.TopicStats{Topic: wire.TopicOf(topic), Owners: view.Owners(topic.Name, topic.WithDefaults().Slots)}
+		stats := wire.TopicStats{Topic: maskedTopic(topic), Owners: view.Owners(topic.Name, topic.WithDefaults().Slots)}
 		if served, ok := here[topic.Name]; ok {
 			stats.Here = &served
 		}
 		s.Topics = append(s.Topics, stats)
 	}
 	if err := h.count(ctx, s.Topics); err != nil {
-		s.Error = err.Error()
+		s.Error = h.missing(err)
+	} else {
+		h.silent.Store(false)
 	}
 	return s
+}
+
+// missing says why figures are missing. It logs the error, which can name a server and a user, once until they are
+// there again.
+func (h *Handler) missing(err error) string {
+	if !h.silent.Swap(true) {
+		h.cfg.Logger.Warn("api: figures of the engine are missing", "err", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no figures in time"
+	}
+	return "this server's log has the reason"
 }
 
 // count counts the tasks of all topics, and returns one of its errors, if any. It counts one topic

@@ -77,34 +77,42 @@ func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string
 				given[f.Name] = f.Value.String()
 			}
 		})
-		var err error
-		topic, err = s.Topic(ctx, words[0])
-		s.said.text.Reset() // the next answer is the one to print
-		changed := len(given) > 0 || callback != nil
-		switch {
-		case changed && errors.Is(err, engine.ErrNotFound):
-			topic.Name = words[0] // the topic is made
-		case err != nil:
-			return err
-		case !changed:
-			return s.showTopic(ctx, topic)
-		}
-		for name, value := range given { // over the settings that it has
-			if err := settings.Set(name, value); err != nil {
+		if len(given) == 0 && callback == nil {
+			topic, err := s.Topic(ctx, words[0])
+			if err != nil {
 				return err
 			}
+			s.said.text.Reset() // the next answer is the one to print
+			return s.showTopic(ctx, topic)
 		}
-		if given["pull"] == "true" {
-			topic.Callback = nil
+		change := func(has *engine.Topic) { // sets what is said over the settings that it has
+			s.said.text.Reset()
+			topic = *has
+			for name, value := range given {
+				_ = settings.Set(name, value) // it has been set before
+			}
+			if given["pull"] == "true" {
+				topic.Callback = nil
+			}
+			if callback != nil {
+				topic.Callback = callback
+			}
+			*has = topic
 		}
-		if callback != nil {
-			topic.Callback = callback
+		kept, rescheduled, err := s.ChangeTopic(ctx, words[0], change)
+		if errors.Is(err, engine.ErrNotFound) { // the topic is made
+			made := engine.Topic{Name: words[0]}
+			change(&made)
+			kept, err = s.SetTopic(ctx, made)
 		}
-		kept, err := s.SetTopic(ctx, topic)
 		if done, err := s.done(err); done {
 			return err
 		}
-		return s.printTopic(kept).Flush()
+		t := s.printTopic(kept)
+		if rescheduled > 0 {
+			t.row("moved to another time", number(rescheduled))
+		}
+		return t.Flush()
 	}
 }
 

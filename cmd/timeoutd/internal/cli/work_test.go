@@ -223,7 +223,7 @@ func TestStatsFailIfTheEngineIsAway(t *testing.T) {
 	for _, args := range [][]string{{"stats"}, {"stats", "-json"}} {
 		exit, stdout, stderr := s.run(args...)
 		require.Equal(t, exitFailure, exit, "%s", args)
-		require.Contains(t, stdout, "it is away")
+		require.Contains(t, stdout, "this server's log has the reason")
 		require.Contains(t, stderr, "the engine does not answer")
 	}
 }

@@ -17,12 +17,14 @@ type object struct {
 	exact bool     // headers: the case of their names counts
 }
 
-// checkTwice returns an error if an object in valid JSON has a field twice: the decoder would forget the first one.
-// A payload may have such fields.
-func checkTwice(text []byte) error {
+// checkFields returns an error if an object in valid JSON has a field twice, or anything is null: the decoder would
+// forget the first field, and take null for a field that is not there. A payload may have both, and be null. With nulls,
+// so may the fields of the outermost object.
+func checkFields(text []byte, nulls bool) error {
 	var open []object
 	var name []byte // the field of the present value
 	payload := 0    // the depth of the payload, if the scan is in one
+	var null error  // of the first null; a field that is there twice comes first
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{', '[':
@@ -32,7 +34,7 @@ func checkTwice(text []byte) error {
 			}
 			open = open[:depth+1]
 			open[depth].names, open[depth].exact = open[depth].names[:0], bytes.EqualFold(name, []byte("header"))
-			if payload == 0 && bytes.EqualFold(name, []byte("payload")) {
+			if payload == 0 && isPayload(open[:depth], name) {
 				payload = depth + 1
 			}
 			name = nil
@@ -43,6 +45,14 @@ func checkTwice(text []byte) error {
 			open = open[:len(open)-1]
 		case ',':
 			name = nil
+		case 'n': // no other value has one outside of a string
+			switch {
+			case null != nil || payload > 0 || isPayload(open, name) || nulls && len(open) == 1:
+			case name == nil:
+				null = fmt.Errorf("%w: an element of a list is null, must have a value", timeout.ErrArgument)
+			default:
+				null = fmt.Errorf("%w: field %.*q is null, must have a value or not be there", timeout.ErrArgument, maxShown, name)
+			}
 		case '"':
 			from := i
 			for i++; text[i] != '"'; i++ {
@@ -59,7 +69,12 @@ func checkTwice(text []byte) error {
 			}
 		}
 	}
-	return nil
+	return null
+}
+
+// isPayload reports whether a field of the innermost object is a payload, and no header.
+func isPayload(open []object, name []byte) bool {
+	return bytes.EqualFold(name, []byte("payload")) && !open[len(open)-1].exact
 }
 
 // add reports whether a name is a new one.
