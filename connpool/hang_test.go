@@ -231,27 +231,39 @@ func TestClosesOfAPoolAreBoundedAndThoseThatHangHoldUpNoneForEver(t *testing.T) 
 	})
 }
 
-func TestAHangingCheckForMinIdleCostsNoOtherPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newTestGroup(t, nil)
-		p, bad := newTestPool(t, Config[*fake]{
-			Group: g.Group, MinIdle: 100, MaxIdleTime: time.Second, CheckTimeout: -1,
-			Check: func(ctx context.Context, _ *fake) error {
-				<-ctx.Done()
-				return ctx.Err()
-			},
+func TestNothingThatHangsInAPoolCostsAnotherPool(t *testing.T) {
+	for name, cfg := range map[string]func(hang func()) Config[*fake]{
+		"check": func(hang func()) Config[*fake] { // without regard to its context
+			return Config[*fake]{MinIdle: 100, Check: func(context.Context, *fake) error { hang(); return nil }}
+		},
+		"dial": func(hang func()) Config[*fake] {
+			return Config[*fake]{MinIdle: 100, Dial: func(context.Context) (*fake, error) { hang(); return nil, errBroken }}
+		},
+		"report of a panic": func(func()) Config[*fake] {
+			return Config[*fake]{MinIdle: 100, Check: func(context.Context, *fake) error { panic("check") }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				hang := func() { <-gate }
+				g, err := NewGroup(wheel.Config{OnPanic: func(any, []byte) { hang() }})
+				require.NoError(t, err)
+				bad := cfg(hang)
+				bad.Group, bad.MaxIdleTime = g, time.Second
+				_, _ = newTestPool(t, bad)
+				good, s := newTestPool(t, Config[*fake]{Group: g, MaxIdleTime: time.Second})
+				defer g.Close()
+				defer close(gate)
+				pass(2 * time.Second)
+				getMany(t, good, 3)
+				pass(time.Second + 2*tick)
+				require.Zero(t, s.openNow())
+				require.NoError(t, get(t, good).Put())
+				require.NoError(t, good.Close())
+			})
 		})
-		good, s := newTestPool(t, Config[*fake]{Group: g.Group, MaxIdleTime: time.Second})
-		synctest.Wait()
-		require.Equal(t, 100, p.Stats().Idle)
-		pass(2 * time.Second)
-		require.Equal(t, 100, p.Stats().InUse, "all are being checked")
-		getMany(t, good, 3)
-		pass(time.Second + 2*tick)
-		require.Zero(t, s.openNow())
-		require.NoError(t, p.Close())
-		require.Zero(t, bad.openNow())
-	})
+	}
 }
 
 func TestMinIdleIsFilledThoughCloseHangs(t *testing.T) {
