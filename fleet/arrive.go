@@ -24,10 +24,10 @@ func (n *Node) arrive(s *Session) error {
 	if err := n.layout.wrong(); err != nil {
 		return err
 	}
-	a := n.arriving[s.id]
+	a := n.arriving.Get(s.id)
 	if a == nil {
 		a = &arrivals{}
-		n.arriving[s.id] = a
+		n.arriving.Set(s.id, a)
 	}
 	a.asking = append(a.asking, s)
 	n.coming.Add(1)
@@ -38,16 +38,16 @@ func (n *Node) arrive(s *Session) error {
 func (n *Node) arrived(s *Session) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	a := n.arriving[s.id]
+	a := n.arriving.Get(s.id)
 	if a.asking = slices.DeleteFunc(a.asking, func(other *Session) bool { return other == s }); len(a.asking) == 0 {
-		delete(n.arriving, s.id)
+		n.arriving.Delete(s.id)
 	}
 	n.coming.Done()
 }
 
 // noteLost keeps registrations up to a token from being installed. n.mu must be held.
 func (n *Node) noteLost(c claim, why verdict) {
-	if a := n.arriving[c.id]; a != nil && a.lost.epoch() <= c.token.epoch() {
+	if a := n.arriving.Get(c.id); a != nil && a.lost.epoch() <= c.token.epoch() {
 		a.lost, a.why = c.token, why
 	}
 }
@@ -57,7 +57,7 @@ func (n *Node) noteLost(c claim, why verdict) {
 func (n *Node) lose(c claim, why verdict) {
 	n.mu.Lock()
 	n.noteLost(c, why)
-	s := n.sessions[c.id]
+	s := n.sessions.Get(c.id)
 	n.mu.Unlock()
 	if s != nil && s.claim().token.epoch() <= c.token.epoch() {
 		n.refused(s, why)
@@ -70,10 +70,10 @@ func (n *Node) goesOn(s *Session) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	same := func(other *Session) bool { return other != s && sameConn(other.Conn(), s.Conn()) }
-	if now := n.sessions[s.id]; now != nil && same(now) {
+	if now := n.sessions.Get(s.id); now != nil && same(now) {
 		return true
 	}
-	a := n.arriving[s.id]
+	a := n.arriving.Get(s.id)
 	return a != nil && slices.ContainsFunc(a.asking, same)
 }
 

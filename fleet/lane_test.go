@@ -99,7 +99,7 @@ func TestManyWhoComeToAServerThatHangsHoldUpNobodyWhoComesToAnother(t *testing.T
 			})
 		}
 		all.Wait()
-		require.Empty(t, n.arriving)
+		require.Zero(t, n.arriving.Len())
 	})
 }
 

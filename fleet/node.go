@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/internal/slot"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
@@ -39,10 +40,10 @@ type Node struct {
 	draining atomic.Bool
 	stats    counters
 
-	mu       sync.Mutex           // guards sessions and arriving
-	sessions map[string]*Session  // the node's sessions, by id
-	arriving map[string]*arrivals // registrations under way, by id
-	coming   sync.WaitGroup       // waits for arriving; a draining node adds none
+	mu       sync.Mutex                    // guards sessions and arriving
+	sessions shrink.Map[string, *Session]  // the node's sessions, by id
+	arriving shrink.Map[string, *arrivals] // registrations under way, by id
+	coming   sync.WaitGroup                // waits for arriving; a draining node adds none
 
 	closing closing
 	stop    context.CancelFunc
@@ -73,7 +74,6 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 func newNode(cfg Config, kept store) (*Node, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	n := &Node{cfg: cfg, store: kept, began: time.Now(), random: mathrand.Float64, stop: stop}
-	n.sessions, n.arriving = make(map[string]*Session), make(map[string]*arrivals)
 	n.registerTogether()
 	if cfg.NodeLease > 0 {
 		n.beats.begin(kept.slots(), cfg.beat())
@@ -175,7 +175,7 @@ func (n *Node) Kick(ctx context.Context, id string) error {
 func (n *Node) Len() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.sessions)
+	return n.sessions.Len()
 }
 
 // Drain stops the node from taking sessions, detaches its sessions, and closes their connections
@@ -242,7 +242,7 @@ func (n *Node) answering(limit int) (batch []*Session, silent bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var others []*Session
-	for _, s := range n.sessions {
+	for _, s := range n.sessions.All() {
 		if !quiet[s.slot] {
 			batch = append(batch, s)
 		} else if len(others) < limit {
@@ -266,7 +266,7 @@ func (n *Node) in(slots []bool) (sessions []*Session) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, s := range n.sessions {
+	for _, s := range n.sessions.All() {
 		if slots[s.slot] {
 			sessions = append(sessions, s)
 		}
@@ -326,8 +326,8 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 		return false
 	}
 	n.mu.Lock()
-	if n.sessions[s.id] == s {
-		delete(n.sessions, s.id)
+	if n.sessions.Get(s.id) == s {
+		n.sessions.Delete(s.id)
 		n.noteLost(s.claim(), superseded) // an earlier registration may be answered later
 	}
 	n.mu.Unlock()

@@ -86,7 +86,7 @@ func (n *Node) install(s *Session) error {
 		n.leave(s.claim(), s.meta, leaveDetach)
 		return ErrDraining
 	}
-	if a := n.arriving[s.id]; a != nil && a.lost.epoch() >= s.token.epoch() {
+	if a := n.arriving.Get(s.id); a != nil && a.lost.epoch() >= s.token.epoch() {
 		wasKicked := a.why == kicked && a.lost == s.token
 		n.mu.Unlock()
 		if wasKicked {
@@ -95,12 +95,12 @@ func (n *Node) install(s *Session) error {
 		}
 		return ReasonMoved
 	}
-	old := n.sessions[s.id]
+	old := n.sessions.Get(s.id)
 	if old != nil && old.claim().token.epoch() > s.token.epoch() {
 		n.mu.Unlock()
 		return ReasonMoved
 	}
-	n.sessions[s.id] = s
+	n.sessions.Set(s.id, s)
 	err := n.wheel.Start(&s.timer, s, n.next())
 	n.mu.Unlock()
 	if !n.alive(s.slot, known, n.elapsed()) { // others were looked at just before

@@ -80,7 +80,7 @@ func TestWhatBecomesOfARegistrationBeforeItIsAnsweredIsNotMissed(t *testing.T) {
 					require.NoError(t, happens(f.nodes[1]))
 					require.Equal(t, reason, <-refused)
 					require.Zero(t, f.nodes[0].Len())
-					require.Empty(t, f.nodes[0].arriving)
+					require.Zero(t, f.nodes[0].arriving.Len())
 					time.Sleep(time.Minute)
 					require.Equal(t, reason == ReasonKicked, len(f.diary.offlines()) == 1)
 				})
@@ -101,7 +101,7 @@ func TestARegistrationThatIsOlderThanOneThatHasEndedIsNotInstalled(t *testing.T)
 		require.Equal(t, ReasonMoved, n.install(two[0]))
 		n.arrived(two[0])
 		require.Zero(t, n.Len())
-		require.Empty(t, n.arriving)
+		require.Zero(t, n.arriving.Len())
 	})
 }
 

@@ -161,7 +161,7 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 func (n *Node) isOwn(s *Session, refused registered) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return refused.prev.token.by() == refused.token.by() && n.sessions[s.id] == s && n.arriving[s.id] == nil
+	return refused.prev.token.by() == refused.token.by() && n.sessions.Get(s.id) == s && n.arriving.Get(s.id) == nil
 }
 
 // sendLeaving tells Redis of departed sessions. It gives up on a session after the length

@@ -31,8 +31,8 @@ type AcceptingHandler interface {
 //
 // gnet does not know which address of this machine a datagram was sent to. So on a wildcard address, such as
 // udp://:9000, the system chooses the address of an answer, most often that of the interface with the route to the
-// peer, and WrapUDP says so once in the log of k. A server with several addresses listens on each of them, see
-// gnet.Rotate.
+// peer, and a peer that asks two addresses has one session. WrapUDP says so once in the log of k. A server with
+// several addresses listens on each of them, see gnet.Rotate.
 //
 // Everything but a server's UDP passes through. A handler for TCP, too, is wrapped by both functions.
 // The returned handler is for one engine at a time. OnShutdown ends all sessions. k is the caller's to
