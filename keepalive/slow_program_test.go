@@ -4,7 +4,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -183,6 +185,23 @@ func TestBytesThatNobodyTouchesForKeepNobody(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(begin), short)
 		require.Less(t, time.Since(begin), 6*short+forgiven(k))
 		return true
+	})
+}
+
+// The program reads each byte at once, and the bytes are no message: it is not slow.
+func TestAProgramThatReadsIsNotBlamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: ActivityManual, Logger: log.Logger(slog.LevelWarn)})
+		conn, peer := pipe(k)
+		var trickling sync.WaitGroup
+		trickling.Go(func() { trickle(peer, 100) })
+		defer trickling.Wait()
+		_, err := io.Copy(io.Discard, struct{ io.Reader }{conn})
+		requireIdleTimeout(t, err)
+		require.Positive(t, k.Stats().Spared)
+		require.Zero(t, k.Stats().Slow)
+		require.Empty(t, log.String())
 	})
 }
 
