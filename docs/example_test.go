@@ -49,6 +49,26 @@ func serve(k *keepalive.Keeper, ln net.Listener) error {
 	}
 }
 
+// countedConn hides the connection inside.
+type countedConn struct{ net.Conn }
+
+func Example_unwrap() {
+	k, err := keepalive.New(keepalive.Config{Unwrap: func(conn net.Conn) net.Conn {
+		if c, ok := conn.(*countedConn); ok { // as cmux.MuxConn
+			return c.Conn
+		}
+		return nil // not known
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer k.Close()
+	conn, _ := net.Pipe()
+	fmt.Println(keepalive.Touch(k.Conn(&countedConn{conn})))
+	// Output: true
+}
+
 func Example_orderOfTLS() {
 	k, err := keepalive.New(keepalive.Config{})
 	if err != nil {

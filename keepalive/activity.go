@@ -13,7 +13,10 @@ type Activity int
 const (
 	// ActivityRead counts the bytes read: for servers whose peers send heartbeats, or speak
 	// first. Bytes moved by ReadFrom and WriteTo count in both directions, so a download by
-	// io.Copy does not end because its peer has nothing to say.
+	// io.Copy does not end because its peer has nothing to say. TLS has no ReadFrom, so io.Copy
+	// calls Write. A Write that waits for the peer is no silence as long as the peer takes some of
+	// its bytes, on TCP on Linux. For a download that waits for anything else, over TLS, see
+	// Guard.Hold and ActivityReadWrite.
 	ActivityRead Activity = iota
 
 	// ActivityReadWrite also counts the bytes acknowledged by the peer: for servers whose peers

@@ -19,12 +19,14 @@ var errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 // It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
 // It returns ErrNotGuarded after Close: then the connection stays, unguarded.
 func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
+	k.must("Guard")
 	switch {
 	case g.keeper != nil:
 		return wrong("guard of %T has been used before", conn)
 	case k.draining.Load():
 		return ReasonDrain
 	}
+	strangers.add(conn)
 	p := k.policy.Load()
 	g.keeper, g.conn, g.adapter, g.born, g.id = k, conn, a, k.now(), k.ids.Add(1)
 	g.flags.Store(k.flagsOf(p, p.Activity, conn, tells))

@@ -56,6 +56,8 @@ func TestCloseHalfLetsAPeerFinish(t *testing.T) {
 			}
 		}
 	}()
+	time.Sleep(beat) // some bytes wait unread
+	Of(conn).Close(ReasonIdle)
 	got, err := io.ReadAll(client)
 	require.NoError(t, err)
 	require.Equal(t, "BYE idle\n", string(got))

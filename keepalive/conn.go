@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -26,7 +27,13 @@ import (
 // A connection guarded already is returned as it is, and so is any connection after
 // Keeper.Close. If there are too many connections, or the Keeper is draining, c is closed, and
 // using the connection gives [ReasonFull] or [ReasonDrain].
+//
+// Conn panics without a Keeper from New, or without a connection.
 func (k *Keeper) Conn(c net.Conn) net.Conn {
+	k.must("Conn")
+	if isNil(c) {
+		panic(fmt.Sprintf("keepalive: Conn needs a connection, and got %#v", c))
+	}
 	if g := Of(c); g != nil && g.keeper == k {
 		return c
 	}
@@ -35,6 +42,7 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	case err == nil:
 		return guarded
 	case errors.Is(err, ErrNotGuarded):
+		strangers.add(c)
 		return c
 	}
 	k.refuse(err)
@@ -67,10 +75,14 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
 	remote, tells := identity(inner), false
-	err := self.Control(self.guard, func(fd uintptr) { tells = socketTells(fd) })
-	if !tells || remote == nil {
+	found, layers, err := socket.Of(inner, k.unwrap())
+	if err == nil {
+		_ = found.Control(func(fd uintptr) { tells = socketTells(fd) })
+	}
+	if headed := remote == nil && layers > 0; headed || !tells {
 		self.noted = newNoted(k.now())
-		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap()) // that holds no bytes
+		self.noted.headed = headed
+		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap())
 	}
 	if remote == nil {
 		self.flags.Store(connUnknown)
@@ -91,7 +103,7 @@ type conn struct {
 	// connection is closed.
 	guard *Guard
 
-	noted     *noted        // nil if the socket tells, and the address was known from the start
+	noted     *noted        // nil if the socket tells all
 	flags     atomic.Uint32 // connUnknown, connBroken
 	ended     atomic.Uint32 // why the Keeper has closed it, a Reason or 0
 	transfers atomic.Int32  // running ReadFrom and WriteTo
@@ -372,7 +384,7 @@ func (c *conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
 
 // RemoteAddr may have to read a PROXY header.
 func (c *conn) RemoteAddr() net.Addr {
-	if c.isUnknown() {
+	if c.isUnknown() && c.noted != nil {
 		c.noted.listening.Add(1)
 		defer c.noted.listening.Add(-1)
 	}

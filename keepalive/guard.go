@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
@@ -65,29 +66,48 @@ const (
 )
 
 // maxLayers bounds how deep Of looks, since a connection may claim to be inside itself.
-const maxLayers = 8
+const maxLayers = 100
+
+// isNil reports whether v is nil, or a nil pointer.
+func isNil(v any) bool {
+	type words struct{ kind, pointer unsafe.Pointer } // an interface: reflect would cost Touch as much again
+	return (*words)(unsafe.Pointer(&v)).pointer == nil
+}
 
 // Of returns the guard of a connection: one from [Keeper.Listener] or [Keeper.Conn], or a
-// *tls.Conn over it, or a connection of another framework with an adapter, such as a gnet.Conn.
-// It returns nil for a connection never guarded. In OnClose a connection still has its guard,
+// *tls.Conn over it, or any other connection with a method NetConn or Raw that leads to it, or a
+// connection of another framework with an adapter, such as a gnet.Conn. It returns nil for a nil
+// pointer, and for a connection never guarded. In OnClose a connection still has its guard,
 // and the guard its [Guard.Value], but it guards nothing. After OnClose it has, too, except with
 // other frameworks.
 func Of(conn any) *Guard {
+	g, _ := search(conn)
+	return g
+}
+
+// search returns the guard of a connection, or nil and the connection inside all others: it has no
+// place for a guard.
+func search(conn any) (g *Guard, innermost any) {
 	for range maxLayers {
+		if isNil(conn) {
+			return nil, nil
+		}
 		switch c := conn.(type) {
 		case interface{ guarded() *Guard }:
-			return c.guarded().orNil()
+			return c.guarded().orNil(), nil
 		case interface{ SafeContext() any }: // a gnet.Conn
 			conn = c.SafeContext()
 		case *Guard:
-			return c.orNil()
+			return c.orNil(), nil
 		case interface{ NetConn() net.Conn }: // a *tls.Conn
 			conn = c.NetConn()
+		case interface{ Raw() net.Conn }: // one with a PROXY header
+			conn = c.Raw()
 		default:
-			return find(c)
+			return find(c), c
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // finders find the guards of connections without a place for one, see adapter.Find.
@@ -133,11 +153,17 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 //
 // It reports true if the timeout does not end the connection before the new deadline. All else may:
 // ReadIdle, WriteIdle, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
-// Close, and a shorter timeout. False means closed, about to be closed, or not guarded.
+// Close, and a shorter timeout. False means closed, about to be closed, or not guarded. If no
+// Keeper has ever guarded anything of the type of conn, or of the connection inside, the program
+// may have taken the wrong value for its connection, and its living peers are closed. So slog's
+// default logger gets a warning, once per type.
 //
 // Touch takes some nanoseconds, and a lock only if the connection is just being decided about. It
 // may be called by several goroutines at the same time, also for connections closed long ago.
 func Touch(conn any) bool {
+	if isNil(conn) {
+		return false
+	}
 	switch c := conn.(type) {
 	case *tcpConn:
 		if !c.guard.counts() { // inlined here, unlike Guard.Touch
@@ -148,7 +174,11 @@ func Touch(conn any) bool {
 			return g.timer.Touch()
 		}
 	}
-	return Of(conn).Touch()
+	g, innermost := search(conn)
+	if g == nil && innermost != nil {
+		strangers.warn(conn, innermost)
+	}
+	return g.Touch()
 }
 
 // counts reports whether touches are counted.

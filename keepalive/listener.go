@@ -27,7 +27,14 @@ import (
 // tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,
 // but net/http does not recognize its connections as TLS. For net/http, see package
 // httpkeepalive.
+//
+// Listener panics without a Keeper from New, or without a listener. Accept returns an error if ln
+// accepts a nil connection.
 func (k *Keeper) Listener(ln net.Listener) net.Listener {
+	k.must("Listener")
+	if isNil(ln) {
+		panic(fmt.Sprintf("keepalive: Listener needs a listener, and got %#v", ln))
+	}
 	closing, cancel := context.WithCancel(context.Background())
 	return &listener{inner: ln, keeper: k, closing: closing, close: cancel}
 }
@@ -50,6 +57,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		if isNil(inner) {
+			return nil, fmt.Errorf("keepalive: the listener %T accepted the nil connection %#v", l.inner, inner)
+		}
 		l.warnOfTLS(inner)
 		c, err := l.guard(inner)
 		switch {
@@ -57,6 +67,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.warnOfBlindness(c)
 			return c, nil
 		case errors.Is(err, ErrNotGuarded):
+			strangers.add(inner)
 			return inner, nil
 		}
 		l.keeper.refuse(err)

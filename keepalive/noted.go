@@ -11,7 +11,8 @@ type noted struct {
 	lastRead, lastWrite atomic.Int64
 	bytes               atomic.Uint64 // read
 
-	blind     bool         // the connection shows no socket, and bytes may wait in it
+	blind     bool         // the connection shows no socket, and bytes may wait in it all the same
+	headed    bool         // the first bytes may be a PROXY header, for a layer above the socket
 	listening atomic.Int32 // running calls that read
 
 	// seen is how many bytes had arrived when the socket was last asked, and seenAt when there
@@ -45,7 +46,7 @@ func (c *conn) tell(s *rules.Socket) {
 	}
 	busy := n.listening.Load() == 0
 	if tells {
-		if c.isUnknown() && s.Unread == 0 { // a PROXY header is the proxy's word. More of it waits in the layer above the socket, or nothing.
+		if n.headed && c.isUnknown() && s.Unread == 0 { // the header is the proxy's word, and the layer may have read more
 			s.Signs, s.Hidden = 0, busy && s.Taken > 0
 		}
 		return

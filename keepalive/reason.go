@@ -28,7 +28,7 @@ var (
 // Keeper has closed the connection, of gnet's OnClose, and as the cause of [Guard.Context].
 // errors.Is finds net.ErrClosed in it, unlike in the error after a deadline of the program's
 // own. If it is a matter of time (Timeout is true), errors.Is finds os.ErrDeadlineExceeded,
-// too.
+// too. Since it is an error, %v and %s print its sentence, that of Error; String is the one word.
 type Reason uint8
 
 const (

@@ -362,16 +362,19 @@ func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 2, Full: pool.EvictIdlest}})
 		saved, _ := pipe(k)
 		other, _ := pipe(k)
-		release := Of(saved).Hold()
 		time.Sleep(10 * time.Second)
 		require.True(t, Touch(other))
-		newcomer, _ := pipe(k)
+		g := Of(saved)
+		release := g.Hold() // it has just been chosen
+		g.mu.Lock()
+		g.need().state.Evicted = true
+		g.mu.Unlock()
+		require.True(t, g.timer.HandOver())
 		synctest.Wait()
 		release()
 		begin := time.Now()
-		require.Equal(t, 3, k.Len(), "nobody was idle enough")
+		require.Equal(t, 2, k.Len())
 		require.NoError(t, other.Close())
-		require.NoError(t, newcomer.Close())
 		requireClosed(t, k, saved, ReasonIdle, begin, time.Hour)
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -105,31 +107,37 @@ func testFullQueue(t *testing.T, network string, activity Activity) {
 	const timeout = 100 * ms
 	k := newKeeper(t, Config{Timeout: timeout, Tick: 5 * ms, Activity: activity})
 	peer, inner := connect(t, network)
-	sent := fill(t, peer)
+	stop := fill(t, peer, inner)
 	conn := k.Conn(inner)
-	time.Sleep(8 * timeout)
+	require.Eventually(t, func() bool { return k.Stats().Slow > 2*maxRounds || k.Len() == 0 }, eternal, ms)
 	require.Equal(t, 1, k.Len())
-	require.Positive(t, k.Stats().Slow)
 
-	read := time.Now()
+	sent, read := stop(), time.Now()
 	got, err := io.Copy(io.Discard, struct{ io.Reader }{conn})
 	requireIdleTimeout(t, err)
 	require.Equal(t, sent, got)
 	require.GreaterOrEqual(t, time.Since(read), timeout)
 }
 
-// fill writes until the peer takes no more, and returns how many bytes it has taken.
-func fill(t *testing.T, c net.Conn) (sent int64) {
-	for patience := time.Millisecond; ; patience = 100 * ms { // the second time, nothing is under way
-		require.NoError(t, c.SetWriteDeadline(time.Now().Add(patience)))
-		for err := error(nil); err == nil; {
-			var n int
-			n, err = c.Write(make([]byte, 32<<10))
-			sent += int64(n)
+// fill has a peer write until the receive queue is full, and ever after. stop ends that, and returns how many bytes
+// were written.
+func fill(t *testing.T, peer, inner net.Conn) (stop func() int64) {
+	sent := make(chan int64, 1)
+	go func() {
+		for written := int64(0); ; {
+			n, err := peer.Write(make([]byte, 32<<10))
+			if written += int64(n); err != nil {
+				sent <- written
+				return
+			}
 		}
-		if patience > ms {
-			return sent
-		}
+	}()
+	require.Eventually(t, func() (full bool) {
+		return control(inner, func(fd uintptr) { full = ask(fd).full }) == nil && full
+	}, eternal, ms)
+	return func() int64 {
+		require.NoError(t, peer.SetWriteDeadline(time.Now()))
+		return <-sent
 	}
 }
 
@@ -183,6 +191,23 @@ func TestBytesThatNobodyTouchesForKeepNobody(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(begin), short)
 		require.Less(t, time.Since(begin), 6*short+forgiven(k))
 		return true
+	})
+}
+
+// The program reads each byte at once, and the bytes are no message: it is not slow.
+func TestAProgramThatReadsIsNotBlamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: ActivityManual, Logger: log.Logger(slog.LevelWarn)})
+		conn, peer := pipe(k)
+		var trickling sync.WaitGroup
+		trickling.Go(func() { trickle(peer, 100) })
+		defer trickling.Wait()
+		_, err := io.Copy(io.Discard, struct{ io.Reader }{conn})
+		requireIdleTimeout(t, err)
+		require.Positive(t, k.Stats().Spared)
+		require.Zero(t, k.Stats().Slow)
+		require.Empty(t, log.String())
 	})
 }
 

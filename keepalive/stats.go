@@ -24,8 +24,8 @@ type Stats struct {
 	Closed     map[Reason]uint64 // guarded connections ended before Keeper.Close, or by a farewell begun before it
 	WouldClose map[Reason]uint64 // with Closing.DryRun
 
-	Spared    uint64  // not closed because the socket had heard of the peer; with ActivityKernel, lived
-	Slow      uint64  // of those: bytes wait for this program to read them, or to touch
+	Spared    uint64  // not closed because the socket had heard of the peer, or may have; with ActivityKernel, lived
+	Slow      uint64  // of those: bytes wait for this program to read them
 	Probes    uint64  // sent
 	Panics    uint64  // in functions of the user
 	Reduction float64 // of timeouts by pressure: 0 not at all, 1 as much as can be
@@ -104,7 +104,7 @@ func (k *Keeper) warnSlow() {
 	n := k.counts.slow.Add(1)
 	const minute = int64(time.Minute)
 	if now, last := int64(k.now()), k.slow.Load(); (last == 0 || now-last >= minute) && k.slow.CompareAndSwap(last, max(now, 1)) {
-		k.log.Warn("keepalive: bytes wait that this program does not read; their connections get a little more time", "so_far", n)
+		k.log.Warn("keepalive: bytes wait that this program does not read; their connections get more time", "so_far", n)
 	}
 }
 

@@ -2,11 +2,56 @@ package keepalive
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 )
+
+// TLS hides ReadFrom from io.Copy, and so the bytes come as writes. A peer that takes them slowly lives, and one
+// that takes no more does not.
+func TestADownloadOverTLSToASlowPeerIsNotCut(t *testing.T) {
+	t.Parallel()
+	cert, roots := certtest.New(t)
+	eachActivity(t, []Activity{ActivityRead, ActivityKernel}, func(t *testing.T, activity Activity) {
+		for !testSlowDownload(t, activity, cert, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}) {
+			continue
+		}
+	})
+}
+
+func testSlowDownload(t *testing.T, activity Activity, cert tls.Certificate, client *tls.Config) (steady bool) {
+	k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: activity})
+	outer, inner := connect(t, "tcp")
+	require.NoError(t, inner.(*net.TCPConn).SetWriteBuffer(64<<10)) // a larger one has room again in large pieces only
+	require.NoError(t, outer.(*net.TCPConn).SetReadBuffer(64<<10))
+	peer := tls.Client(outer, client)
+	guarded := k.Conn(inner)
+	conn := tls.Server(guarded, &tls.Config{Certificates: []tls.Certificate{cert}})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(conn, readerFunc(func(p []byte) (int, error) { return len(p), nil }))
+		ended <- err
+	}()
+	buf := make([]byte, 16<<10)
+	begin := time.Now()
+	for last := begin; time.Since(begin) < 5*short; last = time.Now() {
+		time.Sleep(short / 10)
+		_, err := io.ReadFull(peer, buf)
+		if time.Since(last) > short/2 {
+			return false
+		}
+		require.NoError(t, err, "after %v", time.Since(begin))
+	}
+	require.Empty(t, ended)
+	require.ErrorIs(t, <-ended, ErrIdleTimeout)
+	return true
+}
 
 // One that stayed would make the acknowledgements of all later bytes signs of life.
 func TestATransferEndsWithItsCall(t *testing.T) {

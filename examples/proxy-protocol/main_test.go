@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
@@ -121,4 +124,64 @@ func TestOnlyTheProxyIsBelieved(t *testing.T) {
 func TestInterruptWhileItStarts(t *testing.T) {
 	t.Parallel()
 	exampletest.Interrupt(t, serve)
+}
+
+// The Keeper sees the socket through the listener for the header: a busy server closes no living client, and a client
+// that takes nothing of a response goes.
+func TestTheSocketIsSeenThroughTheHeader(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * time.Millisecond
+	var warned logtest.Log
+	k, err := keepalive.New(keepalive.Config{Timeout: timeout, Logger: warned.Logger(slog.LevelWarn)})
+	require.NoError(t, err)
+	defer k.Close()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln := k.Listener(&proxyproto.Listener{Listener: inner})
+	defer ln.Close()
+	for !hearsAClient(t, ln, timeout) {
+		continue // this machine is too busy
+	}
+
+	client, conn := accept(t, ln)
+	defer client.Close()
+	defer keepalive.Of(conn).Hold()() // a response
+	for err == nil {
+		_, err = conn.Write(make([]byte, 64<<10))
+	}
+	require.ErrorIs(t, err, keepalive.ErrIdleTimeout)
+	require.NotContains(t, warned.String(), "no socket")
+}
+
+// accept returns both ends of a connection behind a proxy.
+func accept(t *testing.T, ln net.Listener) (client, conn net.Conn) {
+	client, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	_, err = proxyproto.HeaderProxyFromAddrs(2, alice, client.RemoteAddr()).WriteTo(client)
+	require.NoError(t, err)
+	conn, err = ln.Accept()
+	require.NoError(t, err)
+	require.Equal(t, alice.String(), conn.RemoteAddr().String())
+	return client, conn
+}
+
+// hearsAClient has a client speak for four timeouts while the server is busy. It reports false if this machine kept the
+// client from speaking.
+func hearsAClient(t *testing.T, ln net.Listener, timeout time.Duration) (steady bool) {
+	client, conn := accept(t, ln)
+	defer client.Close()
+	begin := time.Now()
+	for last := begin; time.Since(begin) < 4*timeout; last = time.Now() {
+		_, err := client.Write([]byte("x"))
+		time.Sleep(timeout / 10)
+		if time.Since(last) > timeout/2 {
+			return false
+		}
+		require.NoError(t, err)
+	}
+	alive := keepalive.Touch(conn)
+	_, err := conn.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.True(t, alive)
+	return true
 }

@@ -61,6 +61,7 @@ var (
 		k.Arrived++
 		k.Signs++
 		k.Unread++
+		k.Full = k.Unread == 2
 		k.Received, k.Heard = s.now, s.now
 		m.arrived++
 		m.signs++
@@ -72,7 +73,7 @@ var (
 		if k.Unread == 0 {
 			arrive.do(w, s, m)
 		}
-		k.Taken, k.Unread = k.Arrived, 0
+		k.Taken, k.Unread, k.Full = k.Arrived, 0, false
 		m.taken = m.arrived
 		if w.life == rules.Reads || w.life == rules.ReadsWrite {
 			s.touch()

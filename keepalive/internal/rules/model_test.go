@@ -66,6 +66,7 @@ type silence struct {
 	rounds   int
 	signs    int // at the last look
 	taken    int
+	full     bool // at the last look, the peer could send no more
 	edges    int
 }
 
@@ -98,6 +99,9 @@ func (w *world) newModel() model {
 	}
 	return m
 }
+
+// isFull reports whether the peer can send no more.
+func (m *model) isFull() bool { return m.arrived-m.taken == 2 }
 
 // live is a sign of life at an instant: a new silence begins.
 func (m *model) live(when rules.Time) {
@@ -133,7 +137,7 @@ func (m *model) update(p *rules.Policy) {
 		m.spoke = true
 	}
 	if (q.stage == probed || q.stage == queued && q.why == rules.NoAnswer) && !q.final && p.ProbeCount == 0 {
-		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
+		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
 	}
 	if p.DryRun && !m.drained {
 		m.doomed = 0
@@ -276,7 +280,7 @@ func (v *modelVisit) others() (over, acted bool) {
 		if limit == 0 || !v.isIdle(i) || m.now < m.extended || m.pardoned[i] > v.last(i) {
 			continue
 		}
-		if unread := m.arrived > m.taken; i == 0 && (unread && m.now < m.received.Add(4*limit) ||
+		if unread := m.arrived > m.taken; i == 0 && (unread && (m.isFull() || m.now < m.received.Add(4*limit)) ||
 			!unread && m.arrived > 0 && v.isLate() && m.touched > v.dueAt && m.received > m.released) {
 			m.released = m.now // the program is slow to read, or was
 			continue
@@ -310,7 +314,7 @@ func (v *modelVisit) others() (over, acted bool) {
 				m.extended = m.now.Add(v.period())
 				if !m.talked && !m.silence.final {
 					v.probe(true)
-					m.silence.signs, m.silence.taken = m.signs, m.taken
+					m.silence.signs, m.silence.taken, m.silence.full = m.signs, m.taken, m.isFull()
 				}
 				return false, true
 			}
@@ -481,7 +485,7 @@ func (v *modelVisit) silent() (over bool) {
 	}
 	gone := q.why == rules.NoAnswer && p.ProbeCount == 0 && !q.final
 	if (q.stage == queued || q.stage == extended) && (q.why == rules.Idle || gone) && m.touched.Add(v.pressed()) > m.now {
-		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
+		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
 		return true
 	}
 	switch {
@@ -552,7 +556,7 @@ func (v *modelVisit) enter(next silence) {
 	if next.stage == queued || next.stage == ignored {
 		next.final = q.final
 	}
-	next.at, next.edges, next.rounds, next.signs, next.taken = v.now, q.edges, q.rounds, q.signs, q.taken
+	next.at, next.edges, next.rounds, next.signs, next.taken, next.full = v.now, q.edges, q.rounds, q.signs, q.taken, q.full
 	v.silence = next
 }
 
@@ -584,8 +588,8 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	m, q := v.model, &v.silence
 	patience, _ := v.patience()
 	heard := v.heardAt()
-	signs, taken := q.signs, q.taken
-	q.signs, q.taken = m.signs, m.taken
+	signs, taken, heldUp := q.signs, q.taken, q.full || m.isFull()
+	q.signs, q.taken, q.full = m.signs, m.taken, m.isFull()
 	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
@@ -615,6 +619,14 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	case kernel && !unread && (q.slow || busy):
 		v.liveNow(m.now) // the program was slow, and has read it all: the peer waits for an answer
 		return true
+	case heldUp && m.now >= due && q.stage != ignored && !manual:
+		q.rounds = 0
+		return grace(m.now.Add(patience))
+	case heldUp && m.now >= due && q.stage != ignored && (!q.slow || m.isFull() && m.taken == taken):
+		return grace(m.now.Add(patience)) // nobody reads
+	case heldUp && m.now >= due && q.stage != ignored && q.rounds < 3:
+		q.rounds++
+		return grace(m.now.Add(patience)) // somebody reads, and nobody touches
 	case manual && unread && fresh && q.slow && m.taken == taken:
 		return grace(m.received.Add(patience)) // nobody reads
 	case !manual && unread && m.taken != taken && (q.slow || kernel):

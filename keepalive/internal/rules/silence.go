@@ -166,14 +166,14 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 		return d.hear(d.now), true // the peer waits for an answer
 	case (k.Full || q.Full) && d.now >= due && q.Stage != Ignored && d.heldUp(took || !k.Full):
 		return d.slow(d.s.Silence.Rounds, d.now.Add(patience)), true
+	case k.Hidden && d.now >= due && q.Stage != Ignored && q.Rounds < maxRounds:
+		return d.slow(q.Rounds+1, d.now.Add(patience)), true
 	case k.Unread > 0 && touches && fresh && q.Slow && !took:
 		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all
 	case k.Unread > 0 && !touches && took && (q.Slow || unseen || k.Moves):
 		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
 	case d.now >= due && q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
 		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.blur(), d.now.Sub(due)))), true
-	case d.now >= due && q.Rounds < maxRounds && k.Hidden && q.Stage != Ignored:
-		return d.slow(q.Rounds+1, d.now.Add(patience)), true
 	}
 	return Outcome{}, false
 }

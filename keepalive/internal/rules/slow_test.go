@@ -168,6 +168,8 @@ func TestHiddenBytes(t *testing.T) {
 	trace(t, rules.Policy{}, rules.State{},
 		row{now: at(16), with: hidden, want: sparedUntil(at(32))},
 		row{now: at(32), with: mute, want: closes(rules.Idle)}) // it reads, and there is nothing
+	unfinished := and(life(rules.Touches), hidden, func(e *rules.Evidence) { e.Socket.Received = at(9) })
+	trace(t, rules.Policy{}, rules.State{}, row{now: at(16), with: unfinished, want: sparedUntil(at(32))})
 	trace(t, rules.Policy{DryRun: true}, rules.State{Silence: rules.Silence{Stage: rules.Ignored, Until: at(16)}},
 		row{now: at(16), with: hidden, want: wait(at(32))})
 }

@@ -410,7 +410,7 @@ func (w *world) runSlowly(v slowVisit, e event, s *shell) {
 	v.changed(w, s, e)
 	e.do(w, s, v.m)
 	next.do(w, s, v.m)
-	if w.wrong == "" && s.closed == 0 && v.lives(w, s) && w.wrong == "" {
+	if w.wrong == "" && s.closed == 0 && !s.socket.Full && v.lives(w, s) && w.wrong == "" { // a full queue keeps it
 		w.wrong = "it lives for ever\n" + detail(s, v.m)
 	}
 }
