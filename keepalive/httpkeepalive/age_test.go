@@ -89,16 +89,19 @@ func TestAnAgeDoesNotCutARequest(t *testing.T) {
 	for name, body := range map[string]string{"while it works": "", "while it reads": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serveAging(t, false, keepalive.Age{}, func(w http.ResponseWriter, r *http.Request) {
+			reached := make(chan struct{})
+			s := serveAging(t, false, keepalive.Age{OnMax: func(any) { close(reached) }}, func(w http.ResponseWriter, r *http.Request) {
 				if body == "" {
-					time.Sleep(2 * age)
+					<-httpkeepalive.Ending(r)
+					time.Sleep(age)
 				}
 				n, err := io.Copy(io.Discard, r.Body)
 				fmt.Fprint(w, n, err)
 			})
 			conn, in := s.dial(t)
 			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", len(body))
-			time.Sleep(2 * age)
+			<-reached
+			time.Sleep(age / 2)
 			_, err := io.WriteString(conn, body)
 			require.NoError(t, err)
 			res, err := http.ReadResponse(in, nil)
