@@ -6,8 +6,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// exchanges are requests and their answers, see adapter.Exchanges. Nothing but a drain and an age ends a
-// connection because of its exchanges, and neither does in the middle of one.
+// exchanges are the requests of a connection and their answers, see adapter.Exchanges. A drain and an age end the
+// connection between two of them.
 type exchanges struct {
 	ending func()     // tells the program, once
 	told   Reason     // why it was told, or 0
