@@ -20,15 +20,26 @@ const lastWord = 1500 * time.Millisecond
 
 // exchanges says that the connection has exchanges. A nil function says that it has none any more.
 func (g *Guard) exchanges(ending func()) {
+	if ending != nil {
+		g.beginExchanges(ending)
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := g.userLocked()
-	old := u.exchanges
-	u.exchanges = nil
-	if ending != nil {
-		u.exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(lastWord)}
-	} else if old != nil && old.told != 0 {
+	if u.exchanges != nil && u.exchanges.told != 0 {
 		g.decideNow()
+	}
+	u.exchanges = nil
+}
+
+func (g *Guard) beginExchanges(ending func()) {
+	g.mu.Lock()
+	g.userLocked().exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(lastWord)}
+	isOld := g.state().Age.Told != 0 && !g.keeper.policy.Load().Closing.DryRun
+	g.mu.Unlock()
+	if isOld { // it was slow to begin
+		g.tell(ReasonMaxAge)
 	}
 }
 
