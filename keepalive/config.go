@@ -212,7 +212,8 @@ type Age struct {
 
 	// Grace is how much longer a connection may stay to finish its work. It begins just before
 	// OnMax is called.
-	// Zero closes it at once.
+	// Zero closes it at once, and a connection of net/http when its requests have ended, see package
+	// httpkeepalive.
 	Grace time.Duration
 
 	// OnMax is told of a connection at its maximum age, before the grace: time for a last word

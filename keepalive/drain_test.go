@@ -283,3 +283,19 @@ func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
 		})
 	}
 }
+
+// A busy program may take longer to begin than the connection may become old.
+func TestExchangesMayBeginAfterTheMaximumAge(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Age: Age{Max: time.Second, Jitter: -1, Grace: 30 * time.Second}, Closing: Closing{DryRun: dry}})
+			conn, _ := pipe(k)
+			time.Sleep(5 * time.Second)
+			told := false
+			Of(conn).exchanges(func() { told = true })
+			require.Equal(t, !dry, told)
+			require.NoError(t, conn.Close())
+			require.Equal(t, !dry, k.Stats().Closed[ReasonMaxAge] == 1)
+		})
+	}
+}

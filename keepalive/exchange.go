@@ -6,8 +6,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// exchanges are requests and their answers, see adapter.Exchanges. Nothing but a drain and an age ends a
-// connection because of its exchanges, and neither does in the middle of one.
+// exchanges are the requests of a connection and their answers, see adapter.Exchanges. A drain and an age end the
+// connection between two of them.
 type exchanges struct {
 	ending func()     // tells the program, once
 	told   Reason     // why it was told, or 0
@@ -20,15 +20,26 @@ const lastWord = 1500 * time.Millisecond
 
 // exchanges says that the connection has exchanges. A nil function says that it has none any more.
 func (g *Guard) exchanges(ending func()) {
+	if ending != nil {
+		g.beginExchanges(ending)
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := g.userLocked()
-	old := u.exchanges
-	u.exchanges = nil
-	if ending != nil {
-		u.exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(lastWord)}
-	} else if old != nil && old.told != 0 {
+	if u.exchanges != nil && u.exchanges.told != 0 {
 		g.decideNow()
+	}
+	u.exchanges = nil
+}
+
+func (g *Guard) beginExchanges(ending func()) {
+	g.mu.Lock()
+	g.userLocked().exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(lastWord)}
+	isOld := g.state().Age.Told != 0 && !g.keeper.policy.Load().Closing.DryRun
+	g.mu.Unlock()
+	if isOld { // it was slow to begin
+		g.tell(ReasonMaxAge)
 	}
 }
 

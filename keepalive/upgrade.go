@@ -40,7 +40,7 @@ func (g *Guard) upgradeNow() *upgrade {
 }
 
 // parting is the time of an upgrade's farewell. The program must not close the layers above
-// before the farewell has gone through them. So it does not learn of the end before.
+// before the farewell has gone through them. So it does not learn of the end before, unless its own calls fail.
 type parting struct {
 	once sync.Once
 	over chan struct{} // closed with the first write, or with the end of the farewell

@@ -69,7 +69,7 @@ func (g *Guard) Value() any {
 
 // Context returns a context with the lifetime of the connection, the same one each time. Its
 // cause (context.Cause) is the [Reason] of the connection's end. If the Keeper closes the
-// connection, the context is done before the close. If the connection is not guarded, and after
+// connection, the context is done before the close, and before a Read or Write returns the Reason. If the connection is not guarded, and after
 // [Keeper.Close], the context is done because of [ErrNotGuarded].
 func (g *Guard) Context() context.Context {
 	if g != nil {

@@ -200,7 +200,8 @@ func Lose(g *keepalive.Guard) { funcs.Lose(g) }
 //   - farewell takes the place of keepalive.Closing.Farewell. It has a goroutine of its own, and
 //     may write through all layers above the connection, until it returns or the deadline has
 //     passed. Meanwhile the program's own writes still work, and Close has no effect. The context
-//     of the connection is done after it. OnClose and Drain wait for its return. Nil means none.
+//     of the connection is done after it, or before that when a Read, a Write or a Close of the connection
+//     tells the program of the end. OnClose and Drain wait for its return. Nil means none.
 //     It is not called on gnet.
 //
 // A peer may still be busy with the bytes in front of a probe. So for TCP on Linux, the peer is

@@ -100,7 +100,7 @@ func TestDrainThatIsCutShortSaysWhoIsLeft(t *testing.T) {
 	require.EqualValues(t, conns, w.app.closed.Load())
 }
 
-// A connection with its farewell under way has not gone.
+// A connection with its farewell under way has not gone. It has its time, also if the context is over.
 func TestDrainWaitsForLastWords(t *testing.T) {
 	t.Parallel()
 	const conns = 20
@@ -128,9 +128,8 @@ func TestDrainWaitsForLastWords(t *testing.T) {
 	go func() { drained <- w.k.Drain(ctx, 0) }()
 	require.Eventually(t, func() bool { return w.k.Len() == 0 && w.k.Stats().Leaving == conns }, eternal, ms)
 	cancel()
-	require.ErrorContains(t, <-drained, fmt.Sprintf("%d connections left", conns))
 	time.AfterFunc(300*ms, func() { close(leave) })
-	require.NoError(t, w.k.Drain(context.Background(), 0))
+	require.NoError(t, <-drained)
 	require.EqualValues(t, conns, w.app.closed.Load())
 	wg.Wait()
 }

@@ -89,16 +89,19 @@ func TestAnAgeDoesNotCutARequest(t *testing.T) {
 	for name, body := range map[string]string{"while it works": "", "while it reads": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serveAging(t, false, keepalive.Age{}, func(w http.ResponseWriter, r *http.Request) {
+			reached := make(chan struct{})
+			s := serveAging(t, false, keepalive.Age{OnMax: func(any) { close(reached) }}, func(w http.ResponseWriter, r *http.Request) {
 				if body == "" {
-					time.Sleep(2 * age)
+					<-httpkeepalive.Ending(r)
+					time.Sleep(age)
 				}
 				n, err := io.Copy(io.Discard, r.Body)
 				fmt.Fprint(w, n, err)
 			})
 			conn, in := s.dial(t)
 			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", len(body))
-			time.Sleep(2 * age)
+			<-reached
+			time.Sleep(age / 2)
 			_, err := io.WriteString(conn, body)
 			require.NoError(t, err)
 			res, err := http.ReadResponse(in, nil)
@@ -152,7 +155,12 @@ func isToldWithTheNextResponse(t *testing.T, overTLS bool) bool {
 	if len(told) > 0 {
 		return false
 	}
-	require.Equal(t, id, fmt.Sprint(<-told))
+	select {
+	case first := <-told:
+		require.Equal(t, id, fmt.Sprint(first))
+	case reason := <-s.closed:
+		require.Fail(t, "the connection is closed before its age", "%v", reason)
+	}
 	again, last := get()
 	if again != id {
 		return false
@@ -193,7 +201,7 @@ func TestEventStreamsLearnOfTheAge(t *testing.T) {
 	}{
 		"it listens":       {grace: soon},
 		"without a grace":  {},
-		"it does not care": {grace: age, deaf: true},
+		"it does not care": {grace: 5 * age, deaf: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

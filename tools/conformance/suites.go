@@ -23,6 +23,7 @@ var suites = []suite{
 	},
 	{name: "grpc", packages: []string{"./grpc"}},
 	{name: "h2spec", packages: []string{"./h2spec"}},
+	{name: "h2c", packages: []string{"./h2c"}},
 	{
 		name:     "gorilla",
 		module:   "github.com/gorilla/websocket",

@@ -91,3 +91,22 @@ func TestAShutdownTellsEachSocket(t *testing.T) {
 		})
 	}
 }
+
+// A program that asks why its read has failed gets an answer at once.
+func TestTheContextKnowsWhenAReadHasFailed(t *testing.T) {
+	each(t, func(t *testing.T, v variant) {
+		s := start(t, v, func(s socket, g *keepalive.Guard) error {
+			ctx := g.Context()
+			g.Close(keepalive.ReasonLocal)
+			_, _ = s.read()
+			return context.Cause(ctx)
+		})
+		for range 20 {
+			c := s.dial(t)
+			require.NoError(t, requireGoodbye(gorilla.CloseNormalClosure, "local", c)())
+			_ = c.Close()
+			require.ErrorIs(t, <-s.errs, keepalive.ReasonLocal)
+			<-s.told
+		}
+	})
+}
