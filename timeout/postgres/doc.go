@@ -28,7 +28,8 @@
 // It remembers a time at least two seconds before the clock. Set, Move and Expire tell all engines of a task that they
 // file more than a second before the clock, by a number of the sequence hw_past. If the number has changed, or the
 // clock was stepped back, Expire begins at the start. If a transaction commits a task more than a second after it
-// filed it, other engines find the task by a look. That takes until the next look, or three times as long at most.
+// filed it, other engines find the task by a look, as what processes of an earlier version file in the past. That takes
+// until the next look, or three times as long at most.
 // Each task filed in the past makes all engines begin at the start for a second or two, so setters' clocks should not
 // be slow by a second. A role needs the right USAGE on hw_past. OldestTransaction says how long a transaction has been
 // open. The tables grow meanwhile.
