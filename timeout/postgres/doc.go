@@ -45,8 +45,9 @@
 // # Limits
 //
 // A node with some of a topic's slots reads past the due tasks of the others, at most 10,000 of them.
-// If none of these is its own, it leases theirs. A connection pooler in transaction mode needs
+// If none of these is its own, it leases theirs. If the server takes no more connections, calls wait for
+// those of the pool. A connection pooler in transaction mode, such as PgBouncer, needs
 // default_query_exec_mode=exec in the URL. Wake hears nothing through it, so Config.ListenURL has
-// to name the server itself. If the server takes no more connections, calls wait for those of the pool. If the pooler keeps the engine's connections through a failover, a number
+// to name the server itself. If the pooler keeps the engine's connections through a failover, a number
 // may come twice.
 package postgres
