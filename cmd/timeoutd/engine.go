@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -18,6 +19,9 @@ import (
 type opened struct {
 	engine.Engine
 	name string
+
+	// oldest returns how long the oldest transaction of the database has been open. Nil means that this does not matter.
+	oldest func(context.Context) (time.Duration, error)
 }
 
 // openEngine opens the engine named by the options, or SQLite if they name none.

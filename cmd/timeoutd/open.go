@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -21,7 +23,7 @@ import (
 
 func openMemory() (opened, error) {
 	engine, err := memory.New(memory.Config{})
-	return opened{engine, "memory, and are gone when this ends"}, err
+	return opened{Engine: engine, name: "memory, and are gone when this ends"}, err
 }
 
 // openSQLite opens the files in list. If list is empty, it opens one file in the data
@@ -46,23 +48,42 @@ func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (
 	engine, err := openShards(ctx, paths, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
 		return sqlite.Open(path, cfg)
 	})
-	return opened{engine, "SQLite at " + strings.Join(paths, ", ")}, err
+	return opened{Engine: engine, name: "SQLite at " + strings.Join(paths, ", ")}, err
 }
 
 // openPostgres opens the databases of urls. It listens on those of listen, or on urls if there are none.
 func openPostgres(ctx context.Context, urls, listen []string, log *slog.Logger) (opened, error) {
+	all := new(databases)
 	engine, err := openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
 		cfg := postgres.Config{}
 		if len(listen) > 0 {
 			cfg.ListenURL = listen[slices.Index(urls, url)]
 		}
-		return postgres.Open(ctx, url, cfg)
+		e, err := postgres.Open(ctx, url, cfg)
+		if err == nil {
+			all.add(url, e)
+		}
+		return e, err
 	})
 	places := make([]string, len(urls))
 	for i, url := range urls {
 		places[i] = where(url)
 	}
-	return opened{engine, "PostgreSQL at " + strings.Join(places, ", ")}, err
+	return opened{Engine: engine, name: "PostgreSQL at " + strings.Join(places, ", "), oldest: all.oldest}, err
+}
+
+// databases are engines by their URLs.
+type databases struct{ opened sync.Map }
+
+func (d *databases) add(url string, e *postgres.Engine) { d.opened.Store(url, e) }
+
+// oldest returns the age of the oldest transaction of all databases, or an error if one can't tell.
+func (d *databases) oldest(ctx context.Context) (oldest time.Duration, err error) {
+	for _, e := range d.opened.Range {
+		age, failed := e.(*postgres.Engine).OldestTransaction(ctx)
+		oldest, err = max(oldest, age), errors.Join(err, failed)
+	}
+	return oldest, err
 }
 
 // openShards opens one engine, or several engines with a part of the tasks each.
@@ -99,7 +120,7 @@ func openRedis(ctx context.Context, url string, mayForget bool, log *slog.Logger
 			return opened{}, errors.Join(err, e.Close())
 		}
 	}
-	return opened{e, "Redis at " + where(url)}, nil
+	return opened{Engine: e, name: "Redis at " + where(url)}, nil
 }
 
 // openIndex puts an index in front of a table: a wheel in memory, or Redis. Its keys in Redis have
@@ -125,5 +146,5 @@ func (o *options) openIndex(ctx context.Context, table opened, log *slog.Logger)
 	if err != nil {
 		return opened{}, errors.Join(err, front.Close())
 	}
-	return opened{e, table.name + ", with " + name + " in front of it"}, nil
+	return opened{Engine: e, name: table.name + ", with " + name + " in front of it", oldest: table.oldest}, nil
 }

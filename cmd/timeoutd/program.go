@@ -62,7 +62,7 @@ func (p *program) run(ctx context.Context) (err error) {
 		return withFlags(err)
 	}
 	ends.add(others.Close)
-	handler, err := api.New(p.centre, p.serving(engine.name, others))
+	handler, err := api.New(p.centre, p.serving(engine, others))
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,9 @@ func (o *options) serving() api.Config {
 }
 
 // serving returns the config of the HTTP API.
-func (p *program) serving(engine string, others *peers.Peers) api.Config {
+func (p *program) serving(engine opened, others *peers.Peers) api.Config {
 	cfg := p.options.serving()
-	cfg.Engine, cfg.Page, cfg.Ready, cfg.Logger = engine, page.Handler(), p.readiness, p.log
+	cfg.Engine, cfg.OldestTransaction, cfg.Page, cfg.Ready, cfg.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
 	if len(p.options.peers) > 0 {
 		cfg.Peers = others.Ask
 	}

@@ -35,17 +35,19 @@ func (e *Engine) with(ctx context.Context, do func(*pgxpool.Conn) error) error {
 // acquire takes a connection out of the pool. A pool without an idle one makes another. If the server has no room for
 // that, the call waits for one that the pool has, as it does in a full pool.
 func (e *Engine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	var refused error
 	for wait := againFirst; ; wait = min(2*wait, againMost) {
 		conn, err := e.pool.Acquire(ctx)
-		if err == nil || !isCrowded(err) {
+		if err == nil || !isCrowded(err) && refused == nil {
 			return conn, err
 		}
-		if stat := e.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() == 0 {
-			return nil, err
+		if stat := e.pool.Stat(); !isCrowded(err) || stat.AcquiredConns()+stat.IdleConns() == 0 {
+			return nil, errors.Join(err, refused)
 		}
+		refused = err
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, errors.Join(ctx.Err(), refused)
 		case <-e.freed:
 		case <-time.After(wait):
 		}

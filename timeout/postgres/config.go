@@ -25,8 +25,9 @@ type Config struct {
 	// most 50 bytes. It is made if absent. Empty means the first one of the search_path.
 	Schema string
 
-	// ListenURL is the server for Wake, if not the pool's: nobody can listen through a pooler.
-	// Empty means the pool's.
+	// ListenURL is the server for Wake, if not the pool's: nobody can listen through a pooler such as PgBouncer
+	// in transaction mode. It needs one connection, and its settings of a pool count for nothing. Empty means the
+	// pool's.
 	ListenURL string
 }
 

@@ -19,18 +19,34 @@
 // nodes for it. Otherwise the lease of a task can have the number of an earlier one, and two workers
 // could settle it.
 //
+// # Transactions held open
+//
+// As long as a transaction is open anywhere in the database, such as a backup or a forgotten session, the server
+// keeps the dead rows of all tasks that are leased, settled or removed meanwhile. A scan from the start of the index
+// reads them all. So the engine remembers for each topic before which time no live row is, and Expire begins there.
+// In the background it looks from the start again: a second after the last look, or ten times as long as that took.
+// It remembers a time at least two seconds before the clock. Set, Move and Expire tell all engines of a task that they
+// file more than a second before the clock, by a number of the sequence hw_past. If the number has changed, or the
+// clock was stepped back, Expire begins at the start. If a transaction commits a task more than a second after it
+// filed it, other engines find the task by a look, as what processes of an earlier version file in the past. That takes
+// until the next look, or three times as long at most.
+// Each task filed in the past makes all engines begin at the start for a second or two, so setters' clocks should not
+// be slow by a second. A role needs the right USAGE on hw_past. OldestTransaction says how long a transaction has been
+// open. The tables grow meanwhile.
+//
 // An answered call is as durable as a commit. The server's setting synchronous_commit decides.
 //
 // # Beside your tables
 //
 // SetTx, MoveTx and RemoveTx work in your transaction: the change is made if and only if you
-// commit. The names of tables, sequence and channel begin with hw_, in Config.Schema. Open and New
+// commit. The names of tables, sequences and channel begin with hw_, in Config.Schema. Open and New
 // run the migrations; of several at the same time, one does.
 //
 // # Limits
 //
 // A node with some of a topic's slots reads past the due tasks of the others, at most 10,000 of them.
-// If none of these is its own, it leases theirs. A connection pooler in transaction mode needs
+// If none of these is its own, it leases theirs. If the server takes no more connections, calls wait for
+// those of the pool. A connection pooler in transaction mode, such as PgBouncer, needs
 // default_query_exec_mode=exec in the URL. Wake hears nothing through it, so Config.ListenURL has
 // to name the server itself. If the pooler keeps the engine's connections through a failover, a number
 // may come twice.

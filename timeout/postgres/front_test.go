@@ -218,3 +218,27 @@ func TestTheSequenceOfAnEarlierVersionGivesItsRightsToTheNewOne(t *testing.T) {
 	set(t, as, engine.Task{ID: "1", Due: time.Unix(1, 0)})
 	require.Equal(t, "1", leaseOne(t, as, time.Minute).ID)
 }
+
+func TestTheOldestTransactionIsToldByItsAge(t *testing.T) {
+	e, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: newSchema()})
+	require.NoError(t, err)
+	pool := newPool(t)
+	age := func() time.Duration {
+		age, err := e.OldestTransaction(t.Context())
+		require.NoError(t, err)
+		return age
+	}
+	tx := hold(t, pool)
+	held := time.Now()
+	time.Sleep(50 * time.Millisecond)
+	least := time.Since(held)
+	require.GreaterOrEqual(t, age(), least)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Eventually(t, func() bool { // other tests have transactions, too
+		asked := time.Now()
+		return age() < asked.Sub(held)
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, e.Close())
+	_, err = e.OldestTransaction(t.Context())
+	require.ErrorIs(t, err, engine.ErrClosed)
+}

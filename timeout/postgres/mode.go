@@ -40,6 +40,19 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return nil
 }
 
+// OldestTransaction returns how long the oldest transaction of the database has been open that has a snapshot or has
+// written: a query, a backup, a forgotten session, or one that is prepared. As long as it is open, the server keeps all
+// dead rows, so the tables grow, and looks for due tasks take longer. Without the rights of pg_read_all_stats it sees
+// only the transactions of its own role, and the prepared ones. Zero means that there is none.
+func (e *Engine) OldestTransaction(ctx context.Context) (time.Duration, error) {
+	if e.closed.Load() {
+		return 0, engine.ErrClosed
+	}
+	var age int64
+	err := e.with(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, e.sql.Oldest).Scan(&age) })
+	return max(0, time.Duration(age)*time.Microsecond), e.wrap("looking for the oldest transaction", err)
+}
+
 // fullFor is how long the engine is not ready after the server had no room. There may be room again.
 const fullFor = time.Second
 

@@ -8,15 +8,12 @@ import (
 )
 
 const (
-	// easeStep is by how many bytes ease shortens the file of the log at once. The writer waits meanwhile.
-	easeStep = 16 << 20
-
 	easeFirst = 20 * time.Millisecond // pause of ease; it doubles as long as a reader needs the log
 	easeMost  = time.Second
 )
 
 // logLimit is the greatest length, in bytes, at which the file of the log stays as it is, and at which the writer itself
-// moves the log to the database.
+// moves the log to the database. A longer file is shortened by as much at once: the writer waits meanwhile.
 func logLimit() int64 { return 4 * logPages * pageSize }
 
 func (e *Engine) logLength() int64 {
@@ -85,7 +82,7 @@ func (e *Engine) shorten() (short bool) {
 		e.easing = false
 		return true
 	}
-	if e.setLog(0, max(length-easeStep, logLimit())) == nil {
+	if e.setLog(0, max(length-logLimit(), logLimit())) == nil {
 		_, _ = e.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(RESTART)") // the length shows the effect
 		_, _ = e.conn.ExecContext(context.Background(), "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('ready', ?)", now())
 	}

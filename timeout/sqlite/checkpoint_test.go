@@ -17,6 +17,7 @@ import (
 
 // A backup reads for long. Whoever sets a task after that must not wait until all is moved that was written meanwhile.
 func TestALogThatGrewWhileSomebodyReadIsNotMovedByTheWriter(t *testing.T) {
+	sqlite.ShortLogFor(t)
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(t, err)
@@ -33,7 +34,7 @@ func TestALogThatGrewWhileSomebodyReadIsNotMovedByTheWriter(t *testing.T) {
 		require.NoError(t, err)
 		return info.Size()
 	}
-	payload := bytes.Repeat([]byte("x"), 200_000)
+	payload := bytes.Repeat([]byte("x"), 100_000)
 	n := 0
 	grow := func(by int64) {
 		for end := length() + by; length() < end; n++ {
@@ -50,7 +51,7 @@ func TestALogThatGrewWhileSomebodyReadIsNotMovedByTheWriter(t *testing.T) {
 		var tasks int
 		require.NoError(t, reader.QueryRow("SELECT count(*) FROM hw_tasks").Scan(&tasks))
 		require.True(t, moves())
-		grow(sqlite.LogLimit() + 20<<20)
+		grow(3 * sqlite.LogLimit())
 		require.False(t, moves(), "round %d", round)
 		require.NoError(t, reader.Rollback())
 		require.Eventually(t, moves, time.Minute, 10*time.Millisecond, "round %d", round)
@@ -64,6 +65,7 @@ func TestALogThatGrewWhileSomebodyReadIsNotMovedByTheWriter(t *testing.T) {
 }
 
 func TestAnEngineClosesWhileSomebodyKeepsItsLogLong(t *testing.T) {
+	sqlite.ShortLogFor(t)
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +19,7 @@ const alerts = "../../../../deploy/prometheus/timeoutd."
 
 // Every metric in an alert and in its tests exists.
 func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
-	s := start(t, Config{})
+	s := start(t, Config{OldestTransaction: func(context.Context) (time.Duration, error) { return time.Minute, nil }})
 	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return nil }})
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
 	var metrics string

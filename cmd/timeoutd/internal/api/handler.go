@@ -41,6 +41,10 @@ type Config struct {
 	// Engine is the engine's name on the page.
 	Engine string
 
+	// OldestTransaction returns how long the oldest transaction of the engine's database has been open, for a
+	// metric. Nil means no metric.
+	OldestTransaction func(context.Context) (time.Duration, error)
+
 	// Page serves /. Nil means no page.
 	Page http.Handler
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -23,12 +24,41 @@ func (h *Handler) metrics() (func(http.ResponseWriter, *http.Request) error, err
 	if _, err := timeoutmetrics.RegisterTopics(registry, remembered{h}, 2*countTimeout); err != nil {
 		return nil, err
 	}
+	if h.cfg.OldestTransaction != nil {
+		registry.MustRegister(&oldest{ask: h.cfg.OldestTransaction})
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return func(w http.ResponseWriter, r *http.Request) error {
 		page.ServeHTTP(w, r)
 		return nil
 	}, nil
+}
+
+var oldestDesc = prometheus.NewDesc("heartwheel_timeout_oldest_transaction_seconds",
+	"For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.", nil, nil)
+
+// oldest is the metric of the oldest transaction. It is missing as long as the database does not tell.
+type oldest struct {
+	ask  func(context.Context) (time.Duration, error)
+	last cache[prometheus.Metric]
+}
+
+func (o *oldest) Describe(descs chan<- *prometheus.Desc) { descs <- oldestDesc }
+
+func (o *oldest) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	metric, err := o.last.get(ctx, func() (prometheus.Metric, bool) {
+		age, err := o.ask(ctx)
+		if err != nil {
+			return nil, false
+		}
+		return prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, age.Seconds()), true
+	})
+	if err == nil && metric != nil {
+		metrics <- metric
+	}
 }
 
 // remembered is a timeoutmetrics.Counter with the figures of a moment ago: many scrapes cost the engine
