@@ -243,9 +243,10 @@ func (c *Center) adopt(view engine.View) {
 func (c *Center) upkeep(ctx context.Context) {
 	for {
 		c.revise(ctx)
-		wait, began := c.cfg.TTL/3, time.Now()
+		wait := c.cfg.TTL / 3
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)
+			began := time.Now()
 			swept, err := c.engine.Upkeep(ctx, view.Term)
 			c.countSwept(swept)
 			if err != nil && ctx.Err() == nil {
@@ -256,6 +257,8 @@ func (c *Center) upkeep(ctx context.Context) {
 			} else {
 				wait = max(wait, min(upkeepShare*time.Since(began), upkeepMost))
 			}
+		} else {
+			c.setLonely(nil)
 		}
 		select {
 		case <-time.After(wait):
@@ -363,7 +366,7 @@ func (c *Center) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
-	c.view = engine.View{}
+	c.view, c.lonely, c.unserved = engine.View{}, nil, nil
 	left := c.left
 	c.left = 0
 	if left > 0 {

@@ -80,9 +80,13 @@ func (c *Center) countLonely(ctx context.Context) {
 			lonely[topic.Name] = true
 		}
 	}
+	c.setLonely(lonely)
+}
+
+func (c *Center) setLonely(lonely map[string]bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lonely = lonely
-	c.mu.Unlock()
 }
 
 // announced returns the topics that this node serves, in order. c.mu must be held.
