@@ -46,7 +46,8 @@ func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 }
 
 // Executions returns the ended attempts of a task, the latest first, at most limit and not more
-// than MaxPage. Attempts that a node cut off at its own end were handed back, and are not among them. It returns ErrUnsupported if the engine is no Log.
+// than MaxPage. Attempts that a node cut off at its own end were handed back, and are not among
+// them. It returns ErrUnsupported if the engine is no Log.
 func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]Execution, error) {
 	if err := begin(c, Key.Check, key); err != nil {
 		return nil, err

@@ -55,8 +55,9 @@ func IsAnswered(err error) bool {
 
 // RetryAfter marks the error of an attempt with the wait before the next one, in place of the
 // topic's Backoff: a target may say when it will be back. The attempt counts all the same. A
-// negative d is zero, and zero means at once. More than 100 years are 100 years: Permanent is for no other attempt. The result has the text of err, and errors.Is and
-// errors.As see through it. RetryAfter(nil, d) is nil, since a success has no next attempt.
+// negative d is zero, and zero means at once. More than 100 years are 100 years: Permanent is for
+// no other attempt. The result has the text of err, and errors.Is and errors.As see through it.
+// RetryAfter(nil, d) is nil, since a success has no next attempt.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

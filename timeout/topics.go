@@ -27,13 +27,16 @@ type TopicChange struct {
 // ChangeTopic makes or changes a topic, for all nodes; they know of it within a third of their
 // TTL. An existing topic keeps its Paused. See Engine.SetTopic for errors.
 //
-// With another Every, tasks that wait for a time of the schedule before move to one of the new schedule, a page of the
-// list at a time. They are those that have run and wait for their next run, and not for a retry. A task that has
-// not run yet keeps the time of its set. By a cron expression they wait for its next time. By an interval no task waits for longer
-// than that: its next run comes so many intervals sooner. If the schedule before is an interval, a time from Again or
-// a move within that interval counts as its time. If ctx ends before all have moved, the error says how many
-// have; the topic is changed, and the others run once more at their old time. A node that did not know yet of the change
-// may have had a task wait for a time of the schedule before. So Run looks once more after the TTL, if this centre runs.
+// With another Every, tasks that wait for a time of the schedule before move to one of the new
+// schedule, a page of the list at a time. They are those that have run and wait for their next run, and
+// not for a retry. A task that has not run yet keeps the time of its set. By a cron expression they wait
+// for its next time. By an interval no task waits for longer than that: its next run comes so many
+// intervals sooner. If the schedule before is an interval, a time from Again or a move within that
+// interval counts as its time.
+//
+// If ctx ends before all have moved, the error says how many have. The topic is changed, and the others
+// run once more at their old time. A node that did not know yet of the change may have had a task wait
+// for a time of the schedule before. So Run looks once more after the TTL, if this centre runs.
 func (c *Center) ChangeTopic(ctx context.Context, topic Topic) (TopicChange, error) {
 	return c.changeTopic(ctx, topic, true)
 }

@@ -118,8 +118,10 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 		}
 	}
 	require.NoError(t, engine.Move{Key: good.Key(), After: time.Hour}.Check())
-	require.NoError(t, engine.Move{Key: good.Key(), After: engine.MaxDuration, Version: 7}.Check())
-	require.ErrorContains(t, engine.Move{Key: good.Key(), Version: -1}.Check(), "version -1 of a move of")
+	require.NoError(t, engine.Move{Key: good.Key(), After: engine.MaxDuration}.Check())
+	require.NoError(t, engine.Move{Key: good.Key(), Due: time.UnixMilli(1), Version: 7}.Check())
+	require.ErrorContains(t, engine.Move{Key: good.Key(), Due: time.UnixMilli(1), Version: -1}.Check(), "version -1 of a move of")
+	require.ErrorContains(t, engine.Move{Key: good.Key(), After: time.Hour, Version: 7}.Check(), "must not be negative, and be with a Due")
 	require.ErrorContains(t, engine.Task{Topic: "t", ID: "a", After: 1<<63 - 1}.Check(), "After 2562047h47m16.854775807s of t/a, must be at most 876000h0m0s")
 }
 

@@ -145,14 +145,15 @@ type Move struct {
 	Due   time.Time     // as in Task
 	After time.Duration // as in Task
 
-	// Version is the required version of the task. Zero means any.
+	// Version is the required version of the task. Zero means any. Another one needs a Due, by which
+	// the answer tells whether the task has moved.
 	Version int64
 }
 
 // Check returns an error wrapping ErrArgument if no engine could make the move.
 func (m Move) Check() error {
-	if m.Version < 0 {
-		return fmt.Errorf("%w: version %d of a move of %v, must not be negative", ErrArgument, m.Version, m.Key)
+	if m.Version < 0 || m.Version > 0 && m.Due.IsZero() {
+		return fmt.Errorf("%w: version %d of a move of %v to %v, must not be negative, and be with a Due", ErrArgument, m.Version, m.Key, m.Due)
 	}
 	return Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}.Check()
 }
@@ -204,8 +205,9 @@ func (r Removal) Removes(state State, version int64) bool {
 // Answer is the result of a call for one task.
 type Answer struct {
 	// Was is the state of the task before the call. A set replaces a task in any state. A move
-	// has had an effect if Was is Pending, unless Move.Version was another one, a replay if it is Dead. A removal has had an effect
-	// if Was is Pending, Running or Dead and Version is zero.
+	// has had an effect if Was is Pending. With a Move.Version it has had one if Due is that of the
+	// move, too. A replay has had an effect if Was is Dead. A removal has had one if Was is
+	// Pending, Running or Dead and Version is zero.
 	Was State `json:"was"`
 
 	// Version and Due are those of the task after the call, and zero if there is none. A

@@ -85,8 +85,9 @@ type Task struct {
 
 	// Calls is how many times the task was leased since it was set, the present time included. Unlike
 	// Attempts it goes on through replays and timeout.Again. It leaves out attempts that were handed
-	// back, and so does the log of executions: those not begun, and those that failed since the node cut them off at its own end.
-	// So a target may have had more calls than that, if nodes ended during them. An extended lease is the same call. A lease counts even if it ended unsettled. So does the
+	// back, and so does the log of executions: those not begun, and those that failed since the node
+	// cut them off at its own end. So a target may have had more calls than that, if nodes ended
+	// during them. An extended lease is the same call. A lease counts even if it ended unsettled. So does the
 	// lease that finds the attempts of a run by Topic.Every used up, although nobody is called.
 	Calls int `json:"calls,omitempty"`
 

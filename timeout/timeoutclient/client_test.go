@@ -80,6 +80,8 @@ func TestABatchNamesNoOtherTasks(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrArgument, name)
 		require.ErrorContains(t, err, `[1]: `, name)
 	}
+	_, err := c.MoveAll(t.Context(), []engine.Move{{Key: good, Due: time.UnixMilli(1), Version: 7}})
+	require.ErrorIs(t, err, engine.ErrUnsupported)
 	require.Zero(t, asked.Load())
 }
 

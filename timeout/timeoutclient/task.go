@@ -120,10 +120,16 @@ func (c *Client) move(ctx context.Context, move engine.Move) (Answer, error) {
 	return c.one(ctx, http.MethodPost, move.Key, "/move", whenOf(move))
 }
 
-// MoveAll is Move for many tasks. A move with neither Due nor After is to now.
+// MoveAll is Move for many tasks. A move with neither Due nor After is to now. One with a Version is
+// engine.ErrUnsupported.
 func (c *Client) MoveAll(ctx context.Context, moves []engine.Move) ([]Answer, error) {
 	if err := checkAll("moves", moves); err != nil {
 		return nil, err
+	}
+	for i, move := range moves {
+		if move.Version != 0 { // the server would move any
+			return nil, fmt.Errorf("moves[%d]: %w: version %d of a move of %v: the server knows none", i, engine.ErrUnsupported, move.Version, move.Key)
+		}
 	}
 	return c.many(ctx, "/v1/tasks/move", wire.Moves{Moves: wire.Each(moves, func(move engine.Move) wire.KeyedMove {
 		return wire.KeyedMove{Key: move.Key, When: whenOf(move)}

@@ -88,10 +88,14 @@ func (h *Handler) missing(err error) string {
 	if !h.silent.Swap(true) {
 		h.cfg.Logger.Warn("api: figures of the engine are missing", "err", err)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch p := problemOf(err); p.Status {
+	case http.StatusBadGateway:
+		return "this server's log has the reason"
+	case http.StatusGatewayTimeout:
 		return "no figures in time"
+	default:
+		return p.Detail
 	}
-	return "this server's log has the reason"
 }
 
 // count counts the tasks of all topics, and returns one of its errors, if any. It counts one topic
