@@ -87,6 +87,9 @@ type peer struct {
 
 func (p *peer) RemoteAddr() net.Addr { return p.from }
 
+// NetConn shows that nothing waits inside: it is a pipe.
+func (p *peer) NetConn() net.Conn { return p.Conn }
+
 // connect returns a guarded connection from an address, and its other end. A byte has already
 // come: before the first byte nobody asks this type of peer for its address.
 func connect(t testing.TB, k *keepalive.Keeper, from net.Addr) (here, there net.Conn) {

@@ -21,7 +21,8 @@ import (
 // socket of a connection whether bytes of its peer wait, and finds it as Config.Unwrap says. If a
 // connection shows no socket, nobody can tell whether the program is slow. So while nobody reads
 // from the connection, a silence of its peer may last four times as long as otherwise, and no
-// longer. The first such connection of a listener is logged. A net.Pipe is none: nothing waits in it.
+// longer. The first such connection of a listener is logged. A net.Pipe is no such connection, since
+// nothing waits in it.
 //
 // Wrap the listener of the network, and put TLS around the result: http.ServeTLS and
 // tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,
