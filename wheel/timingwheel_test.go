@@ -459,7 +459,7 @@ func TestKeyedConcurrently(t *testing.T) {
 		require.Eventually(t, func() bool { return ended(key) == set[key] }, time.Minute, time.Millisecond)
 	}
 	for i := range tw.shards {
-		require.Empty(t, tw.shards[i].timers)
+		require.Zero(t, tw.shards[i].timers.Len())
 	}
 }
 
