@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/socket"
+	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -200,7 +202,10 @@ func (x *beat) send() {
 
 // sentBeat is called when a beat was sent, or could not be.
 func (x *beat) sentBeat(err error) {
-	s, _ := sent(x.conn.inner)
+	var s tcpsocket.Sent
+	if raw, _, err := socket.Of(x.conn.inner, nil); err == nil {
+		s, _ = sent(raw)
+	}
 	x.mu.Lock()
 	x.acked, x.written = s.Acknowledged, s.Written
 	close(x.writing)

@@ -1,7 +1,7 @@
 package heartbeat
 
 import (
-	"net"
+	"syscall"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/socket"
@@ -20,8 +20,12 @@ type sight struct {
 // look looks at the connection. Layers may be the user's, and so mu must not be held.
 func (x *beat) look() sight {
 	s := sight{now: x.beater.wheel.Now(), writing: x.conn.writing.Load() > 0}
-	s.sent, s.tells = sent(x.conn.inner)
-	s.unread = x.deadline.Load() != 0 && s.now >= x.limit() && unread(x.conn.inner) > 0
+	raw, _, err := socket.Of(x.conn.inner, nil)
+	if err != nil {
+		return s
+	}
+	s.sent, s.tells = sent(raw)
+	s.unread = x.deadline.Load() != 0 && s.now >= x.limit() && unread(raw) > 0
 	return s
 }
 
@@ -68,15 +72,8 @@ func (x *beat) takenBy(s sight, progress bool) int64 {
 	return int64(sum(time.Duration(x.heard.Load()), x.patience))
 }
 
-// sent returns what has become of the bytes written to a connection, and false if it has no socket
-// that tells.
-func sent(c net.Conn) (tcpsocket.Sent, bool) {
-	raw, _, err := socket.Of(c, nil)
-	if err != nil {
-		return tcpsocket.Sent{}, false
-	}
-	var s tcpsocket.Sent
-	var tells bool
-	err = raw.Control(func(fd uintptr) { s, tells = tcpsocket.AskSent(fd) })
+// sent returns what has become of the bytes written to a socket, and false if it does not tell.
+func sent(raw syscall.RawConn) (s tcpsocket.Sent, tells bool) {
+	err := raw.Control(func(fd uintptr) { s, tells = tcpsocket.AskSent(fd) })
 	return s, err == nil && tells
 }

@@ -2,8 +2,7 @@
 
 package heartbeat
 
-import "net"
+import "syscall"
 
-// unread returns how many bytes wait in the socket of a connection to be read. Here
-// there is no telling.
-func unread(net.Conn) int { return 0 }
+// unread returns how many bytes wait in a socket to be read. Here there is no telling.
+func unread(syscall.RawConn) int { return 0 }

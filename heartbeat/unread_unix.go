@@ -3,20 +3,13 @@
 package heartbeat
 
 import (
-	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
-// unread returns how many bytes wait in the socket of a connection, or of the one inside it, to be
-// read, or 0 if it can't tell.
-func unread(c net.Conn) (n int) {
-	raw, _, err := socket.Of(c, nil)
-	if err != nil {
-		return 0
-	}
+// unread returns how many bytes wait in a socket to be read, or 0 if it can't tell.
+func unread(raw syscall.RawConn) (n int) {
 	_ = raw.Control(func(fd uintptr) {
 		if waiting, err := unix.IoctlGetInt(int(fd), fionread); err == nil {
 			n = waiting

@@ -9,12 +9,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
 // raw is a layer as a connection with a PROXY header is one.
 type raw struct{ net.Conn }
 
 func (r raw) Raw() net.Conn { return r.Conn }
+
+// waiting returns what unread does for the socket of a connection, or 0 if it has none.
+func waiting(c net.Conn) int {
+	raw, _, err := socket.Of(c, nil)
+	if err != nil {
+		return 0
+	}
+	return unread(raw)
+}
 
 func TestASocketTellsWhatWaitsToBeRead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,13 +35,13 @@ func TestASocketTellsWhatWaitsToBeRead(t *testing.T) {
 	peer, err := ln.Accept()
 	require.NoError(t, err)
 	defer peer.Close()
-	require.Zero(t, unread(client))
+	require.Zero(t, waiting(client))
 	_, err = peer.Write([]byte("123"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return unread(client) == 3 }, eternal, ms)
-	require.Equal(t, 3, unread(Wrap(raw{client})))
+	require.Eventually(t, func() bool { return waiting(client) == 3 }, eternal, ms)
+	require.Equal(t, 3, waiting(Wrap(raw{client})))
 	client.Close()
-	require.Zero(t, unread(client))
+	require.Zero(t, waiting(client))
 }
 
 // Unread answers are excused, but not for ever.
@@ -42,7 +53,7 @@ func TestAnswersThatWaitToBeRead(t *testing.T) {
 	conn := dial(t, s.Addr())
 	_, err := conn.Write([]byte("hello\n")) // its answer waits, however slow the server is with the others
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return unread(conn) > 0 }, eternal, ms)
+	require.Eventually(t, func() bool { return waiting(conn) > 0 }, eternal, ms)
 	begin := time.Now()
 	slow, err := b.Start(conn, ping)
 	require.NoError(t, err)

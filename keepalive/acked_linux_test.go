@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 // Acknowledged bytes are life, and bytes in our own socket are not. A connection has one timeout
@@ -78,13 +79,7 @@ func vanish(t *testing.T, peer, conn net.Conn) (last time.Time) {
 	require.NoError(t, err)
 	_, err = peer.Read(make([]byte, 1))
 	require.NoError(t, err)
-	raw, err := peer.(syscall.Conn).SyscallConn()
-	require.NoError(t, err)
-	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
-	require.NoError(t, raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
-	}))
-	require.NoError(t, err)
+	proctest.Vanish(t, peer.(syscall.Conn))
 	return last
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/heartwheel-go/heartwheel/internal/certtest"
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 // The socket is read past the connection, by its descriptor.
@@ -55,16 +56,10 @@ func TestBytesThatAreSentAgainAreNoLife(t *testing.T) {
 	for _, activity := range readingActivities() {
 		k := newKeeper(t, Config{Timeout: timeout, Activity: activity})
 		client, server := connect(t, "tcp")
-		raw, err := client.(*net.TCPConn).SyscallConn()
-		require.NoError(t, err)
-		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
-		require.NoError(t, raw.Control(func(fd uintptr) {
-			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
-		}))
-		require.NoError(t, err)
+		proctest.Vanish(t, client.(*net.TCPConn))
 		start := time.Now()
 		conn := k.Conn(server)
-		_, err = conn.Write([]byte("are you there?"))
+		_, err := conn.Write([]byte("are you there?"))
 		require.NoError(t, err)
 		_, err = conn.Read(make([]byte, 1))
 		requireIdleTimeout(t, err)

@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
 )
 
 // The main jobs, small: real gateways in their own processes, and a Redis.
 func TestAFleet(t *testing.T) {
 	t.Parallel()
+	testmain.NeedProgram(t, "redis-server", "scripts/install-packages redis-server")
 	binary, err := fleet.BuildGateway(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	run := func(t *testing.T, args string) *report {

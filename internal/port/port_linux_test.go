@@ -9,10 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 // A client may come while the port is claimed. The next listener serves it.
 func TestAClientThatComesTooEarlyWaits(t *testing.T) {
+	probe, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer probe.Close()
+	proctest.Vanish(t, probe.(*net.UDPConn)) // a claim needs such a filter
+
 	claim, addr, err := Claim("127.0.0.1:0")
 	require.NoError(t, err)
 	defer claim.Close()

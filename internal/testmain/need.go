@@ -31,3 +31,12 @@ func NeedProgram(t testing.TB, program, command string) {
 		Need(t, fmt.Errorf("%s %w: %s installs it", program, ErrMissing, command))
 	}
 }
+
+// NeedPermission ends a test if err is not nil. If the kernel has refused an ordinary user something, the test is skipped.
+func NeedPermission(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
+		t.Skipf("this machine lets only root do so (%v): sudo make test", err)
+	}
+	Need(t, err)
+}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // answers reports whether a server serves within a time.
@@ -254,6 +256,7 @@ func TestServersDieWithTheTests(t *testing.T) {
 }
 
 func TestServersLeaveNothingBehind(t *testing.T) {
+	testmain.NeedProgram(t, "ipcs", "scripts/install-packages util-linux")
 	segments := func() (ids []string) {
 		said, err := exec.Command("ipcs", "-m").Output()
 		require.NoError(t, err)

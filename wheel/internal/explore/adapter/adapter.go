@@ -64,7 +64,7 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 		s.timer[i].delay.Name(names[i][1])
 		shard := s.keys.shard(i)
 		shard.mu.Name(names[i][2])
-		shard.timers = map[int]*TimerOf[keyed]{i: &s.timer[i]}
+		shard.timers.Set(i, &s.timer[i])
 	}
 	s.WheelOf = w
 	return s
