@@ -23,7 +23,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 	}{
 		{"lock", sql.Lock, byKey, byTime, []any{topics, ids}},
 		{"get", sql.Get, byKey, byTime, []any{topics, ids}},
-		{"move", sql.Move, byKey, byTime, []any{topics, ids, numbers, numbers}},
+		{"move", sql.Move, byKey, byTime, []any{topics, ids, numbers, numbers, numbers}},
 		{"delete", sql.Delete, byKey, byTime, []any{topics, ids, numbers, shorts, numbers}},
 		{"remove", sql.Remove, byKey, byTime, []any{topics, ids, numbers, shorts, numbers}},
 		{"replay", sql.Replay, byKey, byTime, []any{topics, ids}},

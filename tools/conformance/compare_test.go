@@ -86,5 +86,5 @@ func TestAnUnknownSuiteIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "grpc", one[0].name)
 	_, err = choose([]string{"nettests"})
-	require.EqualError(t, err, `no suite "nettests", must be one of nettest, grpc, h2spec, gorilla, coder, gnet, gozero`)
+	require.EqualError(t, err, `no suite "nettests", must be one of nettest, grpc, h2spec, h2c, gorilla, coder, gnet, gozero`)
 }
