@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 )
 
 // grace is the time limit of a run beyond a multiple of its estimate: a hanging test ends then.
-const grace = 2 * time.Minute
+const grace = 10 * time.Minute
 
 // runner builds tests, and runs each many times.
 type runner struct {
@@ -92,34 +93,67 @@ func (r *result) add(more result) {
 	}
 }
 
-// repeat runs a test a number of times for each of the processors' values, in one process. It ends with the first failure.
-func (r *runner) repeat(ctx context.Context, t test, count int, estimate time.Duration) result {
-	b := r.binaries[binary{t.Package, t.tags}]
+// repeat runs tests of one binary a number of times for each of the processors' values, in one process.
+func (r *runner) repeat(ctx context.Context, tests []test, count int, estimate time.Duration) map[test]result {
+	done := make(map[test]result, len(tests))
+	b := r.binaries[binary{tests[0].Package, tests[0].tags}]
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = t.name
+		if b.err != nil {
+			done[t] = result{skip: b.err.Error()}
+		}
+	}
 	if b.err != nil {
-		return result{skip: b.err.Error()}
+		return done
 	}
 	limit := grace + 4*time.Duration(kinds*count)*estimate
-	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // the process reports its own timeout
+	within, cancel := context.WithTimeout(ctx, limit+time.Minute) // the process reports its own timeout
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.with, "plain", b.file, "-test.v", "-test.failfast",
-		"-test.run=^"+t.name+"$", "-test.cpu="+processors, fmt.Sprint("-test.count=", count), "-test.timeout="+limit.String())
-	cmd.Dir = t.Dir
+	cmd := exec.CommandContext(within, r.with, "plain", b.file, "-test.v",
+		"-test.run=^("+strings.Join(names, "|")+")$", "-test.cpu="+processors, fmt.Sprint("-test.count=", count), "-test.timeout="+limit.String())
+	cmd.Dir = tests[0].Dir
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "CI=") // a missing program is a reason, and not a failure
 	output, err := cmd.CombinedOutput()
-	done := passes(output, t.name)
-	switch {
-	case ctx.Err() != nil && context.Cause(ctx) == context.Canceled:
-		done.skip = "interrupted"
-	case err != nil:
-		log := filepath.Join(r.logs, strings.NewReplacer("./", "", "/", "-", " ", "-").Replace(t.String())+".log")
-		done.failed = fmt.Sprintf("%s after %d runs, log: %s", strings.Join(gotest.WhatFailed(output, err), " "), done.runs, log)
-		if err := os.WriteFile(log, output, 0o600); err != nil {
-			done.failed += ": " + err.Error()
+	if ctx.Err() != nil {
+		return done
+	}
+	failed := map[string]bool{}
+	if err != nil {
+		what := gotest.WhatFailed(output, err)
+		for _, name := range gotest.TopLevel(what) {
+			failed[name] = true
 		}
-	case done.runs == 0:
-		done.skip = skipped(output)
+		if !slices.ContainsFunc(names, func(name string) bool { return failed[name] }) {
+			failed[names[0]] = true // for what failed beside the tests, such as a goroutine left behind
+		}
+	}
+	for _, t := range tests {
+		one := passes(output, t.name)
+		switch {
+		case failed[t.name]:
+			one.failed = r.keep(t, output, err, one.runs)
+		case one.runs == 0 && err == nil:
+			one.skip = skipped(output, t.name)
+		}
+		done[t] = one
 	}
 	return done
+}
+
+// keep keeps the log of a failure, and returns a line about it.
+func (r *runner) keep(t test, output []byte, err error, runs int) string {
+	log := filepath.Join(r.logs, strings.NewReplacer("./", "", "/", "-", " ", "-").Replace(t.String())+".log")
+	line := fmt.Sprintf("passed %d times, log: %s", runs, log)
+	if fails := bytes.Count(output, []byte("\n--- FAIL: "+t.name+" (")); fails > 0 {
+		line = fmt.Sprintf("failed %d times, ", fails) + line
+	} else {
+		line = strings.Join(gotest.WhatFailed(output, err), " ") + ": " + line
+	}
+	if err := os.WriteFile(log, output, 0o600); err != nil {
+		line += ": " + err.Error()
+	}
+	return line
 }
 
 // shortest is the time of a test that reports none.
@@ -141,12 +175,12 @@ func passes(output []byte, name string) (done result) {
 	return done
 }
 
-// skipped returns the reason of a skipped test from its output.
-func skipped(output []byte) string {
+// skipped returns the reason of a skipped test from the output of a run.
+func skipped(output []byte, name string) string {
 	before := ""
 	for line := range bytes.Lines(output) {
 		text := strings.TrimSpace(string(line))
-		if strings.HasPrefix(text, "--- SKIP: ") {
+		if strings.HasPrefix(text, "--- SKIP: "+name+" ") {
 			return "it is skipped: " + before
 		}
 		if !strings.HasPrefix(text, "=== ") {

@@ -26,7 +26,7 @@ type test struct {
 func (t test) String() string { return t.Name + " " + t.name }
 
 // extras are the build tags of test files, in the order of trial. The empty one is for most files.
-var extras = []string{"", "interop", "browser"}
+var extras = []string{"", "interop", "browser", "conformance"}
 
 // elsewhere is in place of tags for files that do not build on this machine.
 const elsewhere = "?"
