@@ -39,7 +39,7 @@ type hold struct {
 
 	cursor string    // of the page of waiting tasks to look at next
 	search time.Time // when to look at it
-	anew   time.Time // when to begin with the first page again
+	anew   time.Time // when to begin with the first page again; zero until the last due task is looked at
 }
 
 // leasing is how many tasks a worker may lease.
@@ -318,11 +318,11 @@ func (w *worker) seeks(now time.Time) (query engine.Query, holds, due bool) {
 	h := &w.hold
 	holds = !w.stopping && h.leases != leaseAny && !h.own && (!h.unable || !h.stranded.IsZero())
 	if !holds {
-		h.cursor, h.search = "", time.Time{}
+		h.cursor, h.search, h.anew = "", time.Time{}, time.Time{}
 		return query, false, false
 	}
-	if !now.Before(h.anew) {
-		h.cursor, h.anew = "", now.Add(searchAnew)
+	if !h.anew.IsZero() && !now.Before(h.anew) {
+		h.cursor, h.anew = "", time.Time{}
 	}
 	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor}, true, !now.Before(h.search)
 }
@@ -352,5 +352,7 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 	}
 	if page.Next != "" && last {
 		h.cursor, h.search = page.Next, now.Add(searchEvery)
+	} else if h.anew.IsZero() {
+		h.anew = now.Add(searchAnew)
 	}
 }
