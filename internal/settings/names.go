@@ -12,8 +12,8 @@ import (
 var linked = regexp.MustCompile(`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // CheckNames returns an error for each variable of the environment that begins with the program's name, in capitals or not,
-// and is no setting, nor one of others, which the program reads elsewhere. It names the nearest one. Variables of links to a service of that
-// name pass.
+// and is no setting, nor one of others, which the program reads elsewhere. It names the nearest one. Variables of links to a
+// service of that name pass.
 func (s *Set) CheckNames(environ []string, others ...string) error {
 	prefix, known := s.variable(""), slices.Clone(others)
 	for setting := range s.All {
