@@ -34,12 +34,15 @@ type hold struct {
 	stranded time.Time // since when tasks without a callback are due and the node is not able; zero if there are none
 	until    time.Time // when they are back, if the node puts them off
 
+	lacking     time.Time // since when tasks of own slots are due and the node lacks the Caller of their own callbacks
+	lackingTill time.Time // when they are back
+
 	putOff []putOff  // the tasks put off, and not back
 	back   time.Time // see pace
 
 	cursor string    // of the page of waiting tasks to look at next
 	search time.Time // when to look at it
-	anew   time.Time // when to begin with the first page again
+	anew   time.Time // when to begin with the first page again; zero until the last due task is looked at
 }
 
 // leasing is how many tasks a worker may lease.
@@ -232,10 +235,28 @@ func (w *worker) strand(a *attempt) {
 		longest = max(longest, now.Sub(h.putOff[0].begun))
 	}
 	after := pace(&h.back, now, wait, longest)
-	if a.Callback == nil && now.Add(after+wait).After(h.until) {
-		h.until = now.Add(after + wait)
+	back := now.Add(after + wait)
+	switch {
+	case a.Callback == nil && back.After(h.until):
+		h.until = back
+	case a.Callback != nil && w.owns(a): // else their owner may run it
+		if now.After(h.lackingTill) {
+			h.lacking = now
+		}
+		if back.After(h.lackingTill) {
+			h.lackingTill = back
+		}
 	}
 	w.defers(a, now, after)
+}
+
+// owns reports whether a task is in a slot of this node. w.mu must be held.
+func (w *worker) owns(a *attempt) bool {
+	if w.slots == nil {
+		return true
+	}
+	_, own := slices.BinarySearch(w.slots, engine.Slot(a.ID, w.topic.Slots))
+	return own
 }
 
 // defers puts an attempt off, and remembers its action time. w.mu must be held.
@@ -318,11 +339,11 @@ func (w *worker) seeks(now time.Time) (query engine.Query, holds, due bool) {
 	h := &w.hold
 	holds = !w.stopping && h.leases != leaseAny && !h.own && (!h.unable || !h.stranded.IsZero())
 	if !holds {
-		h.cursor, h.search = "", time.Time{}
+		h.cursor, h.search, h.anew = "", time.Time{}, time.Time{}
 		return query, false, false
 	}
-	if !now.Before(h.anew) {
-		h.cursor, h.anew = "", now.Add(searchAnew)
+	if !h.anew.IsZero() && !now.Before(h.anew) {
+		h.cursor, h.anew = "", time.Time{}
 	}
 	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor}, true, !now.Before(h.search)
 }
@@ -352,5 +373,7 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 	}
 	if page.Next != "" && last {
 		h.cursor, h.search = page.Next, now.Add(searchEvery)
+	} else if h.anew.IsZero() {
+		h.anew = now.Add(searchAnew)
 	}
 }

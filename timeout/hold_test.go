@@ -416,3 +416,31 @@ func TestACallbackOfAKindThatANodeLacksIsLeftToOthers(t *testing.T) {
 		require.Empty(t, other.Unserved())
 	})
 }
+
+func TestANodeTellsOfDueTasksWhoseOwnCallbacksItCanNotMake(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := new(logged)
+		r, engine, caller := withHosts(t, timeout.Config{Node: "a"})
+		other := rigOn(t, engine, timeout.Config{Node: "b", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		require.NoError(t, other.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		pass(20 * time.Second)
+		r.many("orders", 64, "host/a")
+		pass(time.Minute)
+		for range 2 {
+			require.Equal(t, []string{"orders"}, other.Unserved())
+			require.Greater(t, other.counts("orders").Lag, 30*time.Second)
+			require.Equal(t, 1, log.count(stranded))
+			pass(2 * time.Minute)
+		}
+		require.Zero(t, caller.count("host/a"))
+		require.NoError(t, r.Pause(t.Context(), "orders"))
+		pass(time.Minute)
+		require.Empty(t, other.Unserved(), "nobody is to run them")
+
+		require.NoError(t, other.stop())
+		require.NoError(t, r.Resume(t.Context(), "orders"))
+		pass(5 * time.Minute)
+		require.Equal(t, 64, caller.count("host/a"), "the slots belong to a node with the Caller now")
+		require.Empty(t, r.Unserved())
+	})
+}

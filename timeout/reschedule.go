@@ -47,8 +47,8 @@ func (c *Center) revise(ctx context.Context) {
 	c.mu.Unlock()
 	for name, r := range due {
 		topic, err := c.readTopic(ctx, name)
-		if err == nil && topic.Every == r.every { // otherwise another node has changed it, and looks
-			_, err = c.reschedule(ctx, topic, r.before...)
+		if err == nil { // if another node has changed it since, it may not know of r.every
+			_, err = c.reschedule(ctx, topic, append(r.before, r.every)...)
 		}
 		if err != nil && ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: tasks may wait for times of an earlier schedule", "topic", name, "err", err)

@@ -180,3 +180,47 @@ func TestATaskThatWaitsByTheOldScheduleAfterTheChangeMovesToo(t *testing.T) {
 		require.True(t, r.state("1").Due.Equal(time.Date(2000, 1, 1, 0, 30, 0, 0, time.UTC)), "%v", r.state("1").Due)
 	})
 }
+
+// slowToSet is an engine that sets topics late.
+type slowToSet struct {
+	engine.Engine
+	wait time.Duration
+}
+
+func (s *slowToSet) SetTopic(ctx context.Context, topic engine.Topic, absent bool) (engine.Topic, error) {
+	time.Sleep(s.wait)
+	return s.Engine.SetTopic(ctx, topic, absent)
+}
+
+func TestOfTwoChangesOfAScheduleAtOnceNoTaskWaitsByTheOneThatLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e, err := memory.New(coarse)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		ran, slow := new(record), &slowToSet{Engine: e}
+		a, b := rigOn(t, e, timeout.Config{Node: "a"}), rigOn(t, slow, timeout.Config{Node: "b"})
+		for _, r := range []*rig{a, b} {
+			require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error { ran.add(task.ID); return nil }))
+		}
+		_, err = a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Every: "15 * * * *"})
+		require.NoError(t, err)
+		pass(20 * time.Second)
+		a.set("x", 0)
+		pass(time.Second)
+		slow.wait = 20 * time.Millisecond
+		changed := make(chan error)
+		go func() {
+			_, err := b.ChangeTopic(t.Context(), timeout.Topic{Name: "orders", Every: "1s"})
+			changed <- err
+		}()
+		pass(5 * time.Millisecond) // b has read the first schedule
+		_, err = a.ChangeTopic(t.Context(), timeout.Topic{Name: "orders", Every: yearly})
+		require.NoError(t, err)
+		require.NoError(t, <-changed)
+		topic, err := a.Topic(t.Context(), "orders")
+		require.NoError(t, err)
+		require.Equal(t, "1s", topic.Every)
+		pass(time.Minute)
+		require.Greater(t, len(ran.all()), 20)
+	})
+}

@@ -9,10 +9,17 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Unserved returns, by name, the topics with due tasks that no live node can run: the topic has no callback, and no
-// node has a handler, or the node with it lacks the Caller of the callback. It takes Config.TTL to tell. Tasks with
-// callbacks of their own run all the same. A paused topic, and one with Topic.Pull, is never among them. If no node has
-// Config.All, only the leader knows.
+// Unserved returns, by name, the topics with due tasks that wait in vain for a node to run them. It takes Config.TTL to
+// tell. There are two causes:
+//
+// The topic has no callback, and no live node has a handler, or the node with it lacks the Caller of the callback. Tasks
+// with callbacks of their own run all the same. If no node has Config.All, only the leader knows.
+//
+// A task has a callback of its own, and the node that its slot belongs to lacks the Caller for it, such as a node with a
+// handler and no Config.Callers. Another node with the Caller does not run it. Only the node that lacks it knows: give
+// each node that serves the topic the Callers of all its callbacks.
+//
+// A paused topic, and one with Topic.Pull, is never among them.
 func (c *Center) Unserved() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,7 +29,7 @@ func (c *Center) Unserved() []string {
 // listUnserved is Unserved. c.mu must be held.
 func (c *Center) listUnserved(now time.Time) (names []string) {
 	for name, w := range c.workers {
-		if w.isStranded(now, c.cfg.TTL) && !c.view.Runs(name) {
+		if w.isStranded(now, c.cfg.TTL) && !c.view.Runs(name) || w.lacksCaller(now, c.cfg.TTL) {
 			names = append(names, name)
 		}
 	}
@@ -43,6 +50,14 @@ func (w *worker) isStranded(now time.Time, wait time.Duration) bool {
 	return !h.stranded.IsZero() && now.Sub(h.stranded) >= wait && !w.topic.Paused && (!h.own || now.Before(h.until))
 }
 
+// lacksCaller reports whether tasks with callbacks of their own, which the node can't make, have been due for that long.
+func (w *worker) lacksCaller(now time.Time, wait time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &w.hold
+	return now.Before(h.lackingTill) && now.Sub(h.lacking) >= wait && !w.topic.Paused && !w.topic.Pull
+}
+
 // warnUnserved logs each topic that becomes unserved, once.
 func (c *Center) warnUnserved() {
 	c.mu.Lock()
@@ -52,7 +67,7 @@ func (c *Center) warnUnserved() {
 	c.mu.Unlock()
 	for _, name := range now {
 		if !slices.Contains(before, name) {
-			c.cfg.Logger.Warn("timeout: a topic has due tasks that no node can run: it has no callback, and no node has a handler for it", "topic", name)
+			c.cfg.Logger.Warn("timeout: a topic has due tasks that no node can run: it has no callback, and no node has a handler for it, or tasks have callbacks of their own, and this node lacks the Caller", "topic", name)
 		}
 	}
 	for _, name := range before {

@@ -61,6 +61,7 @@ func TestAnUnknownVariableIsAnErrorAlsoOfACheck(t *testing.T) {
 	for pair, want := range map[string]string{
 		"TIMEOUTD_MAX_CONN=7":       "timeoutd: TIMEOUTD_MAX_CONN is no variable of timeoutd: the nearest one is TIMEOUTD_MAX_CONNS\n",
 		"TIMEOUTD_REDIS=redis://:x": "timeoutd: TIMEOUTD_REDIS is no variable of timeoutd: it is REDIS_URL\n",
+		"timeoutd_max_conns=7":      "timeoutd: timeoutd_max_conns is no variable of timeoutd: it is TIMEOUTD_MAX_CONNS\n",
 		"TIMEOUTD_URL=http://a":     "timeoutd: this makes sense\n",
 	} {
 		name, value, _ := strings.Cut(pair, "=")

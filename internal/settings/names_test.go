@@ -14,7 +14,7 @@ func TestAVariableThatIsNoSettingIsAnErrorThatNamesTheNearestOne(t *testing.T) {
 	}}})
 	require.NoError(t, s.CheckNames(nil))
 	require.NoError(t, s.CheckNames([]string{
-		"PATH=/bin", "DATABASE_URL=x", "DATABASE_URI=x", "MY_PROGRAM_MAX_CONNS=1", "MY_PROGRAM_TTL=", "MY_PROGRAM_CONFIG=x", "MY_PROGRAM_TOKEN=x", "my_program_ttl=1", "MY_PROGRAMS_TTL=1",
+		"PATH=/bin", "DATABASE_URL=x", "DATABASE_URI=x", "MY_PROGRAM_MAX_CONNS=1", "MY_PROGRAM_TTL=", "MY_PROGRAM_CONFIG=x", "MY_PROGRAM_TOKEN=x", "MY_PROGRAMS_TTL=1",
 		"MY_PROGRAM_SERVICE_HOST=10.0.0.1", "MY_PROGRAM_SERVICE_PORT=80", "MY_PROGRAM_SERVICE_PORT_HTTP=80", "MY_PROGRAM_PORT=tcp://10.0.0.1:80", // links of Kubernetes
 		"MY_PROGRAM_PORT_80_TCP=tcp://10.0.0.1:80", "MY_PROGRAM_PORT_80_TCP_ADDR=10.0.0.1", "MY_PROGRAM_NODES_SERVICE_HOST=10.0.0.1", "MY_PROGRAM_NODES_PORT=tcp://10.0.0.1:80",
 	}, "MY_PROGRAM_TOKEN"))
@@ -26,6 +26,13 @@ func TestAVariableThatIsNoSettingIsAnErrorThatNamesTheNearestOne(t *testing.T) {
 		"MY_PROGRAM_PORT=80":      "MY_PROGRAM_PORT is no variable",
 		"MY_PROGRAM_=":            "MY_PROGRAM_ is no variable",
 		"MY_PROGRAM_DATABASE=pwd": "MY_PROGRAM_DATABASE is no variable of my-program: it is DATABASE_URL",
+		"my_program_max_conns=1":  "my_program_max_conns is no variable of my-program: it is MY_PROGRAM_MAX_CONNS",
+		"MY_PROGRAM_max_conns=1":  "MY_PROGRAM_max_conns is no variable of my-program: it is MY_PROGRAM_MAX_CONNS",
+		"My_Program_Max_Conn=1":   "the nearest one is MY_PROGRAM_MAX_CONNS",
+		"my_program_token=1":      "the nearest one is MY_PROGRAM_TOKEN",
+		"my_program_config=x":     "it is MY_PROGRAM_CONFIG",
+		"my_program_database=pwd": "it is DATABASE_URL",
+		"my_program_check=1":      "-check is for the command line only",
 		"MY_PROGRAM_CHECK=1":      "MY_PROGRAM_CHECK is no variable of my-program: -check is for the command line only",
 	} {
 		err := s.CheckNames([]string{pair}, "MY_PROGRAM_TOKEN")

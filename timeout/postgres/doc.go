@@ -24,12 +24,14 @@
 // As long as a transaction is open anywhere in the database, such as a backup or a forgotten session, the server
 // keeps the dead rows of all tasks that are leased, settled or removed meanwhile. A scan from the start of the index
 // reads them all. So the engine remembers for each topic before which time no live row is, and Expire begins there.
-// In the background it looks from the start again: a second after the last look, or ten times as long as that took.
+// In the background it looks from the start again: a second after the last look, or ten times as long as that took, but
+// at most 30 seconds.
 // It remembers a time at least two seconds before the clock. Set, Move and Expire tell all engines of a task that they
 // file more than a second before the clock, by a number of the sequence hw_past. If the number has changed, or the
 // clock was stepped back, Expire begins at the start. If a transaction commits a task more than a second after it
 // filed it, other engines find the task by a look, as what processes of an earlier version file in the past. That takes
-// until the next look, or three times as long at most.
+// until the end of the next look: for looks of a few milliseconds a second, and for slow ones half a minute and the time
+// of one look. If looks fail, which they do after a minute, Expire begins at the start after three minutes at most.
 // Each task filed in the past makes all engines begin at the start for a second or two, so setters' clocks should not
 // be slow by a second. A role needs the right USAGE on hw_past. OldestTransaction says how long a transaction has been
 // open. The tables grow meanwhile.

@@ -10,12 +10,14 @@ import (
 )
 
 const (
-	// lookEvery is the shortest time from one look to the next. A slow one is made less often: lookShare times
-	// its duration passes before the next.
+	// lookEvery is the shortest time from the end of a look to the next. A slow one is made less often: lookShare times
+	// its duration passes before the next, but no more than lookMost.
 	lookEvery = time.Second
 	lookShare = 10
+	lookMost  = 30 * time.Second
 
-	// A front counts for lookLasts times the time from one look to the next. So a row committed too late is found.
+	// A front counts for lookLasts times the pause between looks, or the duration of one if that is longer: until the
+	// next look has ended. So a row committed too late is found.
 	lookLasts = 3
 
 	lookTimeout = time.Minute
@@ -92,7 +94,8 @@ func (f *frontier) looked(s seen, began, ended time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looking = false
-	pause := max(lookEvery, lookShare*ended.Sub(began))
+	took := ended.Sub(began)
+	pause := min(max(lookEvery, lookShare*took), lookMost)
 	f.next = ended.Add(pause)
 	if s.past != f.past {
 		f.past, f.since = s.past, ended
@@ -100,7 +103,7 @@ func (f *frontier) looked(s seen, began, ended time.Time) {
 	if began.Sub(f.since) < commitWithin {
 		return
 	}
-	f.until = began.Add(lookLasts * pause)
+	f.until = began.Add(lookLasts * max(pause, took))
 	f.front = front{past: s.past, at: s.now, waiting: s.now - frontBehind, running: s.now - frontBehind, ahead: math.MaxInt64}
 	if s.due != nil {
 		f.front.waiting = min(f.front.waiting, *s.due)

@@ -66,3 +66,21 @@ func TestAFrontCountsAsLongAsNobodyCanHaveFiledATaskBeforeIt(t *testing.T) {
 	_, look = get(10.3)
 	require.True(t, look)
 }
+
+func TestHoweverSlowLooksAreTheNextComesSoonAndTheFrontCountsUntilItsEnd(t *testing.T) {
+	start := time.Now()
+	for _, took := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Second, 4 * time.Second, 30 * time.Second, lookTimeout} {
+		f := newFrontier()
+		f.past, f.since = 7, start.Add(-time.Hour)
+		f.looked(seen{now: 100_000, past: 7}, start, start.Add(took))
+		next := start.Add(took + min(max(time.Second, 10*took), 30*time.Second))
+		_, look := f.get(next.Add(-time.Nanosecond))
+		require.False(t, look, took)
+		_, look = f.get(next)
+		require.True(t, look, took)
+		known, _ := f.get(next.Add(took - time.Nanosecond))
+		require.NotEqual(t, unknown, known, took)
+		known, _ = f.get(start.Add(3 * time.Minute))
+		require.Equal(t, unknown, known, took)
+	}
+}

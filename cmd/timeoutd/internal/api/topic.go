@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -96,6 +97,9 @@ func (h *Handler) patchTopic(w http.ResponseWriter, r *http.Request, name string
 	if err := h.decode(w, r, &said); err != nil {
 		return err
 	}
+	if err := said.check(); err != nil {
+		return err
+	}
 	turn := h.turns.of(name)
 	if err := turn.Acquire(r.Context(), 1); err != nil {
 		return err
@@ -139,6 +143,20 @@ type (
 	settings map[string]json.RawMessage
 	patch    settings
 )
+
+// check refuses a null in a field that no topic has. The decoder sees the other values.
+func (p patch) check() error {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		known := func(field reflect.StructField) bool {
+			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			return strings.EqualFold(tag, name)
+		}
+		if string(p[name]) == "null" && !slices.ContainsFunc(reflect.VisibleFields(reflect.TypeFor[wire.Topic]()), known) {
+			return fmt.Errorf("%w: unknown field %.*q", timeout.ErrArgument, maxShown, name)
+		}
+	}
+	return nil
+}
 
 func settingsOf(topic wire.Topic) settings {
 	text, _ := json.Marshal(topic) // numbers are checked, so that none is no JSON

@@ -57,6 +57,9 @@ func TestAPatchChangesOnlyWhatItNames(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"retries":"x"}`:                    `field "retries" is a JSON string, must be a whole number`,
 		`{"retires":5}`:                      `unknown field "retires"`,
+		`{"calback":null}`:                   `unknown field "calback"`,
+		`{"hint":null,"retries":null}`:       `unknown field "hint"`,
+		`{"":null}`:                          `unknown field ""`,
 		`{"name":"post"}`:                    `name "post" in the body, must be that of the path`,
 		`{"retries":5,"Retries":6}`:          `field "Retries" is there twice`,
 		`{"callback":{"kind":null}}`:         `field "kind" is null`,

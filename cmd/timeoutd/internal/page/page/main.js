@@ -142,7 +142,7 @@
       if (early > 0) all.push({ id: "early", bad: true, head: "Early.", text: `${plural(early, "task")} ran before the action time by the engine's clock, which must never be: there is a fault in the engine.` });
       if (latest.circuits.length) all.push({ id: "circuits", head: plural(latest.circuits.length, "open circuit") + ".", text: `No calls are made for a while to what fails: ${latest.circuits.slice(0, 20).join(", ")}.` });
       const { unserved = [] } = latest; // a node of an earlier version has none
-      if (unserved.length) all.push({ id: "unserved", bad: true, head: "Nobody runs", text: `what is due of ${unserved.slice(0, 20).join(", ")}: there is no callback for it, and no node has a handler.` });
+      if (unserved.length) all.push({ id: "unserved", bad: true, head: "Nobody runs", text: `what is due of ${unserved.slice(0, 20).join(", ")}: there is no callback for it, and no node has a handler, or a node can't make the tasks' own callbacks.` });
     }
     drawNotices($("notices"), all);
   }
