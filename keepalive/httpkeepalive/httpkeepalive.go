@@ -69,7 +69,8 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 // Shutdown ends a server given to [Wrap], and drains its Keeper. It refuses new connections. It tells
 // WebSockets by their close frames, other connections outside of HTTP by their farewells, and
 // handlers by [Ending] and http.Server.RegisterOnShutdown. It waits for requests, and closes the
-// connections without one. A connection that has not sent its first request yet has 1.5 s for that.
+// connections without one. A connection that has not sent its first request yet has 1.5 s for that,
+// and a hijacked one has 1.5 s for the rest of its handshake, unless package wskeepalive knows that it is complete.
 // Shutdown returns after the last OnClose.
 //
 // When ctx is done, or if it is done already, Shutdown closes what is left, also in the middle of
