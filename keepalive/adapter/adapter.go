@@ -133,7 +133,8 @@ func Refuse(k *keepalive.Keeper) (reason keepalive.Reason, refused bool) {
 // Keeper returns the Keeper of a connection, also after its end.
 func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
 
-// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil.
+// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil. It returns nil for a Keeper that
+// keepalive.New has not made.
 func Logger(k *keepalive.Keeper) *slog.Logger { return funcs.Logger(k) }
 
 // Conn returns the connection as the program knows it.
