@@ -250,6 +250,23 @@ func TestADrainLeavesTimeForAnUpgrade(t *testing.T) {
 	}
 }
 
+// A request goes on for ever, and its connection is drained before its age, or after it.
+func TestTheGraceOfAnAgeEndsDuringADrain(t *testing.T) {
+	for _, drain := range []time.Duration{30 * time.Second, 65 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1, Grace: 10 * time.Second}, Closing: Closing{MaxPerSecond: 1}})
+			conn, _ := pipe(k)
+			begin := time.Now()
+			Of(conn).exchanges(func() {})
+			Of(conn).exchange(true)
+			time.Sleep(drain)
+			require.NoError(t, k.Drain(t.Context(), 0))
+			require.Equal(t, 70*time.Second, time.Since(begin).Truncate(time.Second), "%v", drain)
+			require.EqualValues(t, 1, k.Stats().Closed[ReasonMaxAge])
+		})
+	}
+}
+
 // The drain comes first, and its decision waits for a worker until the first request is under way.
 func TestExchangesMayBeginAfterTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
