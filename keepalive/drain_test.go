@@ -174,7 +174,7 @@ func TestADrainWaitsForExchanges(t *testing.T) {
 		"none, and it is new":      {over: time.Hour, want: lastWord},
 		"an exchange":              {exchange: 5 * time.Second, over: time.Hour, want: 5*time.Second + lastWord},
 		"a long one":               {exchange: 10 * time.Second, over: 5 * time.Second, want: 5 * time.Second},
-		"no more exchanges at all": {exchange: time.Second, over: time.Hour, want: time.Second, hijacked: true},
+		"no more exchanges at all": {exchange: time.Second, over: time.Hour, want: time.Second + lastWord, hijacked: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			told, ended := 0, time.Time{}
@@ -214,6 +214,80 @@ func TestADrainWaitsForExchanges(t *testing.T) {
 			time.Sleep(10 * time.Second) // the exchange ends
 		})
 	}
+}
+
+// An HTTP server learns that its response was the last one of HTTP, and then writes the rest of a WebSocket's handshake.
+func TestADrainLeavesTimeForAnUpgrade(t *testing.T) {
+	const hijacked = 2 * time.Second
+	for name, test := range map[string]struct {
+		drain, upgrade, want time.Duration // from the beginning on
+	}{
+		"none":                 {drain: time.Second, want: hijacked + lastWord},
+		"one":                  {drain: time.Second, upgrade: 3 * time.Second, want: 3 * time.Second},
+		"the drain is later":   {drain: 2500 * ms, upgrade: 3 * time.Second, want: 3 * time.Second},
+		"none, and it is over": {drain: 10 * time.Second, want: 10 * time.Second},
+		"long ago":             {drain: 10 * time.Second, upgrade: 3 * time.Second, want: 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ended, said := time.Time{}, Reason(0)
+			k := newKeeper(t, Config{Timeout: time.Hour, OnClose: func(any, Reason) { ended = time.Now() }})
+			conn, peer := pipe(k)
+			drained(t, peer)
+			begin, g := time.Now(), Of(conn)
+			g.exchanges(func() {})
+			g.exchange(true)
+			time.AfterFunc(hijacked, func() { g.exchanges(nil) })
+			if test.upgrade > 0 {
+				time.AfterFunc(test.upgrade, func() {
+					require.NoError(t, g.upgrade(noProbe, func(why Reason, _ time.Time) { said = why }), name)
+				})
+			}
+			time.Sleep(test.drain)
+			require.NoError(t, k.Drain(t.Context(), 0))
+			require.Equal(t, test.want, ended.Sub(begin).Truncate(100*ms), name)
+			require.Equal(t, test.upgrade > 0, said == ReasonDrain, "%s: the farewell", name)
+		})
+	}
+}
+
+// A request goes on for ever, and its connection is drained before its age, or after it.
+func TestTheGraceOfAnAgeEndsDuringADrain(t *testing.T) {
+	for _, drain := range []time.Duration{30 * time.Second, 65 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1, Grace: 10 * time.Second}, Closing: Closing{MaxPerSecond: 1}})
+			conn, _ := pipe(k)
+			begin := time.Now()
+			Of(conn).exchanges(func() {})
+			Of(conn).exchange(true)
+			time.Sleep(drain)
+			require.NoError(t, k.Drain(t.Context(), 0))
+			require.Equal(t, 70*time.Second, time.Since(begin).Truncate(time.Second), "%v", drain)
+			require.EqualValues(t, 1, k.Stats().Closed[ReasonMaxAge])
+		})
+	}
+}
+
+// The drain comes first, and its decision waits for a worker until the first request is under way.
+func TestExchangesMayBeginAfterTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		conn, _ := pipe(k)
+		g, told := Of(conn), false
+		require.True(t, g.enter(), "another decision is under way")
+		g.dismiss(ReasonDrain)
+		g.exchanges(func() { told = true })
+		require.True(t, told)
+		g.exchange(true)
+		synctest.Wait()
+		require.True(t, g.leave())
+		g.visit()
+		time.Sleep(time.Minute)
+		require.True(t, g.isOpen())
+		g.exchange(false)
+		time.Sleep(2 * lastWord)
+		require.False(t, g.isOpen())
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonDrain])
+	})
 }
 
 // The program closes the connection because it was told to.
@@ -273,6 +347,7 @@ func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
 			if test.dry {
 				require.Empty(t, told)
 				require.Empty(t, ended)
+				require.EqualValues(t, 1, k.Stats().WouldClose[ReasonMaxAge])
 				return
 			}
 			require.Equal(t, time.Minute, (<-told).Sub(begin).Truncate(time.Second), name)

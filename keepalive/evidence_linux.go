@@ -30,13 +30,20 @@ func ask(fd uintptr) evidence {
 // isFull reports whether the receive queue of a socket is so full that its peer may have to wait. The
 // kernel counts the memory of its packets, which are larger than their bytes. By half of that the
 // window of TCP may be closed (__tcp_select_window): until then, neither side has to wait for more
-// room, to avoid small packets (RFC 9293, 3.8.6.2). A Unix socket charges the memory to its sender, whose
-// buffer is as large by default.
+// room, to avoid small packets (RFC 9293, 3.8.6.2). A Unix socket charges the memory to its sender. Its buffer is as large
+// by default, and each byte may have been a Write of its own.
 func isFull(fd, unread int) bool {
 	// The first two of SO_MEMINFO, SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF, are of the form of a linger.
 	queue, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_MEMINFO)
-	return err == nil && fills(max(unread, int(queue.Onoff)), int(queue.Linger))
+	charged := int(queue.Onoff)
+	if charged == 0 {
+		charged = unread * leastPacket
+	}
+	return err == nil && fills(charged, int(queue.Linger))
 }
+
+// leastPacket is what Linux charges for a packet of one byte: SKB_TRUESIZE of it, or a little less since Linux 6.3.
+const leastPacket = 768
 
 // tell fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.
 func (e *evidence) tell(info *unix.TCPInfo) {

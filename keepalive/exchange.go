@@ -9,7 +9,7 @@ import (
 // exchanges are the requests of a connection and their answers, see adapter.Exchanges. A drain and an age end the
 // connection between two of them.
 type exchanges struct {
-	ending func()     // tells the program, once
+	ending func()     // tells the program, once; nil if there are none any more
 	told   Reason     // why it was told, or 0
 	until  rules.Time // when no exchange will be under way
 }
@@ -26,65 +26,82 @@ func (g *Guard) exchanges(ending func()) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u := g.userLocked()
-	if u.exchanges != nil && u.exchanges.told != 0 {
-		g.decideNow()
+	if x := g.exchangesNow(); x != nil {
+		x.ending = nil
+		g.endSoon(x) // the program may be about to say what comes next, and to upgrade the connection
 	}
-	u.exchanges = nil
 }
 
 func (g *Guard) beginExchanges(ending func()) {
 	g.mu.Lock()
 	g.userLocked().exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(lastWord)}
-	isOld := g.state().Age.Told != 0 && !g.keeper.policy.Load().Closing.DryRun
-	g.mu.Unlock()
-	if isOld { // it was slow to begin
-		g.tell(ReasonMaxAge)
+	tell := func() {}
+	if why := g.state().EndsBetween(); why != 0 { // it was slow to begin
+		tell = g.telling(Reason(why))
 	}
+	g.mu.Unlock()
+	tell()
 }
 
 // exchange says that an exchange is under way, or none.
 func (g *Guard) exchange(underWay bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	x := g.userNow().exchangesNow()
+	x := g.exchangesNow()
 	switch {
-	case x == nil:
+	case x == nil || x.ending == nil:
 	case underWay:
 		x.until = rules.Never
 	default:
-		x.until = g.keeper.now().Add(lastWord)
-		if x.told != 0 {
-			g.decideNow()
-		}
+		g.endSoon(x)
+	}
+}
+
+// endSoon says that no exchange is under way, but for the last word. mu must be held.
+func (g *Guard) endSoon(x *exchanges) {
+	x.until = g.keeper.now().Add(lastWord)
+	if g.state().EndsBetween() != 0 {
+		g.decideNow()
 	}
 }
 
 // tell tells the program that its connection is to end between two exchanges.
 func (g *Guard) tell(why Reason) {
 	g.mu.Lock()
-	x := g.userNow().exchangesNow()
-	if x == nil || x.told != 0 {
-		g.mu.Unlock()
-		return
+	tell := g.telling(why)
+	g.mu.Unlock()
+	tell()
+}
+
+// telling notes that the program is told, and returns the function that does it, without mu. After a dry run of an
+// age the connection stays, so there is nothing to be said. mu must be held.
+func (g *Guard) telling(why Reason) func() {
+	x := g.exchangesNow()
+	if x == nil || x.ending == nil || x.told != 0 || why == ReasonMaxAge && g.keeper.policy.Load().Closing.DryRun {
+		return func() {}
 	}
 	x.told = why
 	x.until = max(x.until, g.keeper.now().Add(lastWord))
-	g.mu.Unlock()
-	g.keeper.call("ending", x.ending)
+	ending := x.ending
+	return func() { g.keeper.call("ending", ending) }
 }
 
-// dismiss has the connection closed whatever its peer says until then, and between two exchanges.
+// dismiss has the connection closed whatever its peer says until then, and between two exchanges. Exchanges that begin
+// at the same time are told here, or by beginExchanges.
 func (g *Guard) dismiss(why Reason) {
-	g.tell(why)
-	g.decideSoon(func(m *more) { m.state = m.state.Dismissed(rules.Reason(why)) })
+	var tell func()
+	g.decideSoon(func(m *more) {
+		tell = g.telling(why)
+		m.state = m.state.Dismissed(rules.Reason(why))
+	})
+	tell()
 }
 
 // localReason returns why the program has closed the connection: it was told to, or wanted to.
 func (g *Guard) localReason() Reason {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if x := g.userNow().exchangesNow(); x != nil && x.told != 0 {
+	if x := g.exchangesNow(); x != nil && x.told != 0 {
 		return x.told
 	}
 	return ReasonLocal
@@ -98,17 +115,18 @@ func (g *Guard) isUnderWay() bool {
 }
 
 // exchangesNow returns the exchanges, or nil. mu must be held.
-func (u *user) exchangesNow() *exchanges {
-	if u == nil {
-		return nil
+func (g *Guard) exchangesNow() *exchanges {
+	if u := g.userNow(); u != nil {
+		return u.exchanges
 	}
-	return u.exchanges
+	return nil
 }
 
 // exchangeNow returns rules.Evidence.Exchange. mu must be held.
 func (g *Guard) exchangeNow() rules.Time {
-	if x := g.userNow().exchangesNow(); x != nil {
-		return x.until
+	x := g.exchangesNow()
+	if x == nil || x.ending == nil && x.until <= g.keeper.now() {
+		return 0
 	}
-	return 0
+	return x.until
 }

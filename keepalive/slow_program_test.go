@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -95,19 +96,25 @@ func TestAFullQueueIsNoSilenceOfThePeer(t *testing.T) {
 	t.Parallel()
 	eachActivity(t, activitiesHere(), func(t *testing.T, activity Activity) {
 		for _, network := range networksHere() {
-			t.Run("network="+network, func(t *testing.T) {
-				t.Parallel()
-				testFullQueue(t, network, activity)
-			})
+			pieces := []int{32 << 10}
+			if network == "unix" { // whose bytes may fill their sender's buffer by their packets alone
+				pieces = append(pieces, 1000, 1)
+			}
+			for _, piece := range pieces {
+				t.Run(fmt.Sprintf("network=%s/piece=%d", network, piece), func(t *testing.T) {
+					t.Parallel()
+					testFullQueue(t, network, activity, piece)
+				})
+			}
 		}
 	})
 }
 
-func testFullQueue(t *testing.T, network string, activity Activity) {
+func testFullQueue(t *testing.T, network string, activity Activity, piece int) {
 	const timeout = 100 * ms
 	k := newKeeper(t, Config{Timeout: timeout, Tick: 5 * ms, Activity: activity})
 	peer, inner := connect(t, network)
-	stop := fill(t, peer, inner)
+	stop := fill(t, peer, inner, piece)
 	conn := k.Conn(inner)
 	require.Eventually(t, func() bool { return k.Stats().Slow > 2*maxRounds || k.Len() == 0 }, eternal, ms)
 	require.Equal(t, 1, k.Len())
@@ -119,13 +126,13 @@ func testFullQueue(t *testing.T, network string, activity Activity) {
 	require.GreaterOrEqual(t, time.Since(read), timeout)
 }
 
-// fill has a peer write until the receive queue is full, and ever after. stop ends that, and returns how many bytes
+// fill has a peer write pieces until the receive queue is full, and ever after. stop ends that, and returns how many bytes
 // were written.
-func fill(t *testing.T, peer, inner net.Conn) (stop func() int64) {
+func fill(t *testing.T, peer, inner net.Conn, piece int) (stop func() int64) {
 	sent := make(chan int64, 1)
 	go func() {
 		for written := int64(0); ; {
-			n, err := peer.Write(make([]byte, 32<<10))
+			n, err := peer.Write(make([]byte, piece))
 			if written += int64(n); err != nil {
 				sent <- written
 				return

@@ -20,7 +20,11 @@ func (g *Guard) upgrade(probe func() error, farewell func(reason Reason, deadlin
 		return ErrNotGuarded
 	}
 	return g.begin(g.keeper.policy.Load(), func(*rules.State) {
-		g.userLocked().upgrade = &upgrade{probe: probe, farewell: farewell}
+		u := g.userLocked()
+		u.upgrade, u.exchanges = &upgrade{probe: probe, farewell: farewell}, nil
+		if g.state().EndsBetween() != 0 {
+			g.decideNow()
+		}
 		g.setLife(rules.Touches)
 		g.flags.Or(flagUpgraded)
 	})

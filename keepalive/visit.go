@@ -192,12 +192,9 @@ func (v *visit) call(name string, f func()) {
 	v.keeper.call(name, f)
 }
 
-// tellAge tells of the maximum age. After a dry run the connection stays, so there is nothing to be said to
-// its peer.
+// tellAge tells of the maximum age.
 func (v *visit) tellAge() {
-	if !v.policy.Closing.DryRun {
-		v.tell(ReasonMaxAge)
-	}
+	v.tell(ReasonMaxAge)
 	if onMax := v.policy.Age.OnMax; onMax != nil {
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}

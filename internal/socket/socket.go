@@ -36,13 +36,13 @@ func Of(c net.Conn, unwrap func(net.Conn) net.Conn) (raw syscall.RawConn, layers
 }
 
 // Layers returns an iterator over a connection and those inside it, the innermost last. unwrap returns
-// the connection inside another one, or nil if it does not know; a nil unwrap knows none. Then the methods
-// NetConn, as of a *tls.Conn, and Raw, as of a connection with a PROXY header, lead inside.
+// the connection inside another one, or nil if it does not know; a nil unwrap knows none. A nil pointer is nil. Then the
+// methods NetConn, as of a *tls.Conn, and Raw, as of a connection with a PROXY header, lead inside.
 func Layers(c net.Conn, unwrap func(net.Conn) net.Conn) iter.Seq[net.Conn] {
 	return func(yield func(net.Conn) bool) {
 		layer := c
 		for range maxLayers {
-			if layer == nil || !yield(layer) {
+			if isNil(layer) || !yield(layer) {
 				return
 			}
 			layer = inside(layer, unwrap)
@@ -53,7 +53,7 @@ func Layers(c net.Conn, unwrap func(net.Conn) net.Conn) iter.Seq[net.Conn] {
 // inside returns the connection inside another one, or nil.
 func inside(c net.Conn, unwrap func(net.Conn) net.Conn) net.Conn {
 	if unwrap != nil {
-		if inner := unwrap(c); inner != nil && !same(inner, c) {
+		if inner := unwrap(c); !isNil(inner) && !same(inner, c) {
 			return inner
 		}
 	}
@@ -64,6 +64,12 @@ func inside(c net.Conn, unwrap func(net.Conn) net.Conn) net.Conn {
 		return layer.Raw()
 	}
 	return nil
+}
+
+// isNil reports whether c is nil, or a nil pointer: what a layer shows that has nothing inside yet.
+func isNil(c net.Conn) bool {
+	v := reflect.ValueOf(c)
+	return c == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // same reports whether a and b are the same connection. Those of some types can't be compared.

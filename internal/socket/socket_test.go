@@ -79,6 +79,9 @@ func TestASocketIsFoundThroughWhateverStandsAroundIt(t *testing.T) {
 		"a pipe":                      {c: raw{pipe}, layers: 2, err: socket.ErrNone},
 		"nothing inside":              {c: raw{}, layers: 1, err: socket.ErrNone},
 		"nothing":                     {err: socket.ErrNone},
+		"a nil pointer inside":        {c: raw{(*tls.Conn)(nil)}, layers: 1, err: socket.ErrNone},
+		"a nil pointer":               {c: (*tls.Conn)(nil), err: socket.ErrNone},
+		"a function returns one":      {c: netConn{c}, unwrap: func(net.Conn) net.Conn { return (*tls.Conn)(nil) }, layers: 1},
 	} {
 		found, layers, err := socket.Of(want.c, want.unwrap)
 		require.ErrorIs(t, err, want.err, name)
@@ -94,4 +97,5 @@ func TestAPipeIsKnownThroughItsLayers(t *testing.T) {
 	require.True(t, socket.IsPipe(embedded{pipe}, unwrap))
 	require.False(t, socket.IsPipe(embedded{pipe}, nil))
 	require.False(t, socket.IsPipe(nil, nil))
+	require.False(t, socket.IsPipe(raw{(*tls.Conn)(nil)}, nil))
 }

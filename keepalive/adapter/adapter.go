@@ -133,7 +133,8 @@ func Refuse(k *keepalive.Keeper) (reason keepalive.Reason, refused bool) {
 // Keeper returns the Keeper of a connection, also after its end.
 func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
 
-// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil.
+// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil. It returns nil for a Keeper that
+// keepalive.New has not made.
 func Logger(k *keepalive.Keeper) *slog.Logger { return funcs.Logger(k) }
 
 // Conn returns the connection as the program knows it.
@@ -221,7 +222,8 @@ func CountBacklog(g *keepalive.Guard, counts bool) { funcs.Backlog(g, counts) }
 // maximum age ends the connection in the middle of an exchange, unless the context of the drain or Age.Grace
 // is over. ending is called once, when the next exchange should be the last one, and must not block. From
 // then on, an end by the program has the reason of the Keeper. A nil ending says that the connection has no
-// exchanges any more, say after an upgrade. Any goroutine may call Exchanges.
+// exchanges any more, say before an upgrade. The program has 1.5 s to say in its protocol what comes next, and a drain
+// and an age wait for that long, or until Upgrade. Any goroutine may call Exchanges.
 func Exchanges(g *keepalive.Guard, ending func()) { funcs.Exchanges(g, ending) }
 
 // Exchange says that exchanges of a connection with Exchanges are under way, or that none is. After the last

@@ -232,6 +232,45 @@ func TestEventStreamsLearnOfTheAge(t *testing.T) {
 	}
 }
 
+// Clients and handlers have Connection headers of their own, and the next request always comes before the last word is over:
+// without the server's, an HTTP/1.1 connection would have no age.
+func TestABusyConnectionIsToldOfItsAge(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ request, response string }{
+		"no header":                      {},
+		"the client offers h2c":          {request: "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"},
+		"the handler says keep-alive":    {response: "keep-alive"},
+		"both, and the server is no h2c": {request: "Connection: Upgrade\r\nUpgrade: h2c\r\n", response: "keep-alive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveAging(t, false, keepalive.Age{}, func(w http.ResponseWriter, _ *http.Request) {
+				if test.response != "" {
+					w.Header().Set("Connection", test.response)
+				}
+				fmt.Fprint(w, "x")
+			})
+			conn, in := s.dial(t)
+			for begin := time.Now(); ; time.Sleep(age / 3) {
+				require.Less(t, time.Since(begin), soon, "no response says that it is the last one")
+				fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: a\r\n%s\r\n", test.request)
+				res, err := http.ReadResponse(in, nil)
+				if err != nil { // this machine has let the next request come too late
+					break
+				}
+				_, err = io.Copy(io.Discard, res.Body)
+				require.NoError(t, err)
+				if res.Close {
+					_, err = in.ReadByte()
+					require.ErrorIs(t, err, io.EOF)
+					break
+				}
+			}
+			s.requireEnd(t, keepalive.ReasonMaxAge, keepalive.ReasonPeer)
+		})
+	}
+}
+
 // A response that looks for the age is as capable as that of net/http.
 func TestAResponseStaysCapable(t *testing.T) {
 	t.Parallel()

@@ -112,16 +112,10 @@ func (c *connection) hold() {
 	}
 }
 
-// serve serves a request. If the connection is to end, the response says so.
+// serve serves a request. If the connection is to end, the response says so. It does so with its header: the handler
+// may set another Connection header before, or take the connection over with one.
 func (c *connection) serve(rw http.ResponseWriter, r *http.Request, next http.Handler, k *keepalive.Keeper) {
-	if r.Header.Get("Upgrade") != "" { // it may have another Connection header
-		next.ServeHTTP(rw, r)
-		return
-	}
-	switch {
-	case c.isEnding():
-		sayClose(rw)
-	case k.Config().Age.Max > 0:
+	if c.isEnding() || k.Config().Age.Max > 0 {
 		rw = c.announcing(rw)
 	}
 	next.ServeHTTP(rw, r)

@@ -30,6 +30,10 @@
 // stream. A request that goes on is cut at the end of Age.Grace, or of the context of the drain. If
 // Age.Grace is zero, a request may take as long as it does.
 //
+// With an Age.Max, a handler gets a ResponseWriter around that of net/http, and its method Unwrap returns that one. So
+// http.MaxBytesReader does not close the connection by itself. Set Connection: close when its limit is reached, or give
+// it the result of Unwrap.
+//
 // All of this holds for HTTP/1.1 and HTTP/2, plain and over TLS, and with any
 // keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Two settings
 // of http.Server complete it. With an IdleTimeout of less than Config.Timeout, idle connections
@@ -56,7 +60,7 @@ import (
 // before Wrap. The server must serve guarded connections of k: from k.Listener, or TLS over
 // them. Wrap leaves other connections alone, and warns of the first in the server's ErrorLog.
 //
-// Wrap panics if srv or k is nil.
+// Wrap panics without a server, or without a Keeper from keepalive.New.
 func Wrap(srv *http.Server, k *keepalive.Keeper) {
 	mustHave("Wrap", srv, k)
 	w := &wrapper{server: srv, keeper: k}
@@ -69,7 +73,8 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 // Shutdown ends a server given to [Wrap], and drains its Keeper. It refuses new connections. It tells
 // WebSockets by their close frames, other connections outside of HTTP by their farewells, and
 // handlers by [Ending] and http.Server.RegisterOnShutdown. It waits for requests, and closes the
-// connections without one. A connection that has not sent its first request yet has 1.5 s for that.
+// connections without one. A connection that has not sent its first request yet has 1.5 s for that,
+// and a hijacked one has 1.5 s for the rest of its handshake, unless package wskeepalive knows that it is complete.
 // Shutdown returns after the last OnClose.
 //
 // When ctx is done, or if it is done already, Shutdown closes what is left, also in the middle of
@@ -78,7 +83,7 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 //
 // All connections of the Keeper are drained, also those of other servers and other protocols. If
 // several servers share a Keeper, call Shutdown for all of them at the same time. Calling it again does
-// what a second call of http.Server.Shutdown does. Shutdown panics if srv or k is nil.
+// what a second call of http.Server.Shutdown does. Shutdown panics as Wrap does.
 func Shutdown(ctx context.Context, srv *http.Server, k *keepalive.Keeper) error {
 	mustHave("Shutdown", srv, k)
 	served := make(chan error, 1)
@@ -93,8 +98,8 @@ func Shutdown(ctx context.Context, srv *http.Server, k *keepalive.Keeper) error 
 }
 
 func mustHave(name string, srv *http.Server, k *keepalive.Keeper) {
-	if srv == nil || k == nil {
-		panic("httpkeepalive: " + name + " needs a server and a Keeper")
+	if srv == nil || k == nil || adapter.Logger(k) == nil {
+		panic("httpkeepalive: " + name + " needs a server and a Keeper from New")
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *response) look() {
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *response) WriteHeader(status int) {
-	if status >= http.StatusOK { // others come before the header
+	if status >= http.StatusOK { // others come before the header, or end HTTP here
 		r.look()
 	}
 	r.ResponseWriter.WriteHeader(status)

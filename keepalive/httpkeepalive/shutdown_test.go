@@ -69,6 +69,17 @@ func serveEnding(t *testing.T) *ending {
 		}
 		fmt.Fprintln(conn, "hello")
 	})
+	mux.HandleFunc("/handshake", func(w http.ResponseWriter, r *http.Request) {
+		e.begun <- struct{}{}
+		<-httpkeepalive.Ending(r) // it looks for the user of a session, say
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: a\r\n\r\n")
+	})
 	certificate, _ := certtest.New(t)
 	e.srv = &http.Server{
 		Handler:   mux,
@@ -210,6 +221,19 @@ func TestShutdownWithoutTimeStillSaysFarewell(t *testing.T) {
 			require.EqualValues(t, 2, e.k.Stats().Closed[keepalive.ReasonDrain])
 		})
 	}
+}
+
+// The client learns what has become of its request, and that the server goes.
+func TestShutdownWaitsForAHandshake(t *testing.T) {
+	t.Parallel()
+	e := serveEnding(t)
+	client := e.dial(t, "/handshake")
+	<-e.begun
+	require.NoError(t, httpkeepalive.Shutdown(t.Context(), e.srv, e.k))
+	require.Equal(t, http.StatusSwitchingProtocols, client.response(t).StatusCode)
+	said, err := io.ReadAll(client)
+	require.NoError(t, err)
+	require.Equal(t, "bye\n", string(said))
 }
 
 // Each Shutdown waits for the requests of both.

@@ -103,10 +103,11 @@ func TestNilIsNoServerAndNoKeeper(t *testing.T) {
 	k, err := keepalive.New(keepalive.Config{})
 	require.NoError(t, err)
 	defer k.Close()
-	require.PanicsWithValue(t, "httpkeepalive: Wrap needs a server and a Keeper", func() { httpkeepalive.Wrap(nil, k) })
-	require.PanicsWithValue(t, "httpkeepalive: Wrap needs a server and a Keeper", func() { httpkeepalive.Wrap(new(http.Server), nil) })
-	require.PanicsWithValue(t, "httpkeepalive: Shutdown needs a server and a Keeper", func() { _ = httpkeepalive.Shutdown(t.Context(), nil, k) })
-	require.PanicsWithValue(t, "httpkeepalive: Shutdown needs a server and a Keeper", func() { _ = httpkeepalive.Shutdown(t.Context(), new(http.Server), nil) })
+	require.PanicsWithValue(t, "httpkeepalive: Wrap needs a server and a Keeper from New", func() { httpkeepalive.Wrap(nil, k) })
+	require.PanicsWithValue(t, "httpkeepalive: Wrap needs a server and a Keeper from New", func() { httpkeepalive.Wrap(new(http.Server), nil) })
+	require.PanicsWithValue(t, "httpkeepalive: Wrap needs a server and a Keeper from New", func() { httpkeepalive.Wrap(new(http.Server), new(keepalive.Keeper)) })
+	require.PanicsWithValue(t, "httpkeepalive: Shutdown needs a server and a Keeper from New", func() { _ = httpkeepalive.Shutdown(t.Context(), nil, k) })
+	require.PanicsWithValue(t, "httpkeepalive: Shutdown needs a server and a Keeper from New", func() { _ = httpkeepalive.Shutdown(t.Context(), new(http.Server), nil) })
 }
 
 // taken is how h2c of golang.org/x/net wraps a connection with bytes that it has read already.

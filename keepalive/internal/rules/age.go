@@ -41,7 +41,7 @@ func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
 
 // aged decides about a connection at its maximum age.
 func (d *decision) aged() (Outcome, bool) {
-	if d.now < d.p.ageDeadline(d.s, &d.e) || d.s.Doom.Why != 0 {
+	if d.now < d.p.ageDeadline(d.s, &d.e) || d.s.Doom.isSealed() {
 		return Outcome{}, false
 	}
 	age := &d.s.Age

@@ -4,7 +4,7 @@ package rules
 // of its peer, and for what reason, by what is known at the moment. Reason 0 means no end.
 // Only the socket knows of ReadIdle and WriteIdle, and they don't count here.
 func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
-	if s.Doom.Why != 0 && s.Doom.End != Between {
+	if s.Doom.isSealed() {
 		return now, s.Doom.Why
 	}
 	if !e.Quiet {

@@ -18,6 +18,9 @@ const (
 	UnlessWritten     // at its turn, unless bytes were sent within WriteIdle by then
 )
 
+// isSealed reports whether no other limit counts any more. Until the end of an exchange, which may take long, all do.
+func (q Doom) isSealed() bool { return q.Why != 0 && q.End != Between }
+
 // Condemned returns the state of a connection to close at once.
 func (s State) Condemned(why Reason) State {
 	s.Doom = Doom{Why: why, End: AtOnce}
@@ -32,17 +35,19 @@ func (s State) Dismissed(why Reason) State {
 	return s
 }
 
-// doom condemns a connection. It reports false if the decision goes on.
+// doom condemns a connection. It reports false if the decision goes on. A dismissed connection waits for no turn: a
+// drain has its own pace, and must not be forgotten if its peer is heard meanwhile.
 func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	if d.p.DryRun {
 		d.out.Would[why] = true
 		return Outcome{}, false
 	}
-	if !d.p.Paced {
+	paced := d.p.Paced && d.s.Doom.Why == 0
+	if !paced {
 		end = AtOnce
 	}
 	d.s.Doom = Doom{Why: why, End: end}
-	if d.p.Paced && !d.e.Turn {
+	if paced && !d.e.Turn {
 		return Outcome{Do: Queue, Why: why}, true
 	}
 	return Outcome{Do: Close, Why: why, Anyway: true}, true

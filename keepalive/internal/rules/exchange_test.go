@@ -65,13 +65,21 @@ func TestExchanges(t *testing.T) {
 		}, rules.Never},
 		{"a drain", age, drained, []row{
 			{now: at(3), with: underWay, want: quiet},
+			{now: at(19), with: over, want: quiet},
+			{now: at(21), with: over, want: tell},
 			{now: at(21), with: over, want: quiet},
 			{now: at(22), with: exchangeUntil(at(22)), want: look},
 			{now: at(22), with: and(over, unread), want: quiet},
 			{now: at(22), with: over, want: ends(rules.Drain)},
 		}, at(22)},
-		{"a drain, dry run", dry, drained, []row{{now: at(22), with: over, want: ends(rules.Drain)}}, at(22)},
-		{"a drain without exchanges", age, drained, []row{{now: at(3), want: ends(rules.Drain)}}, at(22)},
+		{"a drain, then its age", age, drained, []row{{now: at(3), with: underWay, want: quiet}}, at(20)},
+		{"a drain, dry run", dry, drained, []row{{now: at(22), with: over, want: ends(rules.Drain)}}, at(20)},
+		{"a drain without exchanges", age, drained, []row{{now: at(3), want: ends(rules.Drain)}}, at(20)},
+		{"a drain and a grace", grace, drained, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(23) - 1, with: underWay, want: quiet},
+			{now: at(23), with: underWay, want: ends(rules.MaxAge)},
+		}, 0},
 		{"a drain of a closing one", age, rules.State{}.Condemned(rules.Local).Dismissed(rules.Drain), []row{{now: at(3), with: underWay, want: ends(rules.Local)}}, 0},
 		{"a drain has no more time", age, drained.Condemned(rules.Drain), []row{{now: at(3), with: underWay, want: ends(rules.Drain)}}, 0},
 	} {
@@ -84,6 +92,42 @@ func TestExchanges(t *testing.T) {
 			require.True(t, c.state.Doom.Why == 0 || s.Doom.Why != 0, "an update keeps a drain")
 		})
 	}
+}
+
+// A peer that trickles its request does not keep a drain waiting. It waits for no turn: if it was heard until then, it
+// would be spared, and the drain forgotten.
+func TestEachLimitHoldsUntilTheEndOfAnExchange(t *testing.T) {
+	silent := moved(0, 0)
+	for why, c := range map[rules.Reason]struct {
+		policy rules.Policy
+		with   func(e *rules.Evidence)
+	}{
+		rules.ReadIdle:  {rules.Policy{ReadIdle: 10 * tick}, silent},
+		rules.WriteIdle: {rules.Policy{WriteIdle: 10 * tick}, silent},
+		rules.TooMany:   {rules.Policy{MinBeat: tick, Strikes: 1}, and(silent, func(e *rules.Evidence) { e.Beats = 100 })},
+		rules.TooSlow:   {rules.Policy{MinBytes: 100, Strikes: 1}, asked(rules.Socket{Arrived: 1})},
+		rules.MaxAge:    {rules.Policy{MaxAge: 9 * tick, MaxGrace: tick}, silent},
+	} {
+		p := c.policy
+		p.Timeout, p.Paced = 1000*tick, true
+		s := rules.Open(&p, rules.Evidence{}, 0).Dismissed(rules.Drain)
+		if why == rules.MaxAge {
+			s.Age.Told = at(9)
+		}
+		underWay := rules.Evidence{Exchange: rules.Never}
+		require.Equal(t, at(10), rules.Limit(&p, s, underWay), "%v", why)
+		s = trace(t, p, s, row{now: at(10), with: and(exchangeUntil(rules.Never), c.with), want: ends(why)})
+		require.Zero(t, rules.Limit(&p, s, underWay), "%v", why)
+	}
+}
+
+func TestAConnectionEndsBetweenTwoExchangesForItsDrainOrItsAge(t *testing.T) {
+	drained, old := rules.State{}.Dismissed(rules.Drain), rules.State{Age: rules.Age{Told: 1}}
+	require.Zero(t, rules.State{}.EndsBetween())
+	require.Zero(t, rules.State{}.Condemned(rules.Drain).EndsBetween(), "at once")
+	require.Equal(t, rules.Drain, drained.EndsBetween())
+	require.Equal(t, rules.MaxAge, old.EndsBetween())
+	require.Equal(t, rules.Drain, old.Dismissed(rules.Drain).EndsBetween())
 }
 
 func TestDeadlineOfExchanges(t *testing.T) {

@@ -26,7 +26,7 @@ func (p *Policy) idlePeriod() time.Duration { return least(p.ReadIdle, p.WriteId
 // long.
 func (d *decision) idled() (Outcome, bool) {
 	q := &d.s.Idles
-	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
+	if d.now < d.p.idleDeadline(*q) || d.s.Doom.isSealed() {
 		return Outcome{}, false
 	}
 	for i, a := range d.e.Idle {

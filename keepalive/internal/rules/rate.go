@@ -40,7 +40,7 @@ func (p *Policy) adaptRates(q Rates) Rates {
 // rated judges a window at its end.
 func (d *decision) rated() (Outcome, bool) {
 	q := &d.s.Rates
-	if d.now < d.p.rateDeadline(*q) || d.s.Doom.Why != 0 {
+	if d.now < d.p.rateDeadline(*q) || d.s.Doom.isSealed() {
 		return Outcome{}, false
 	}
 	if out, wanted := d.look(q.Next); wanted {

@@ -194,14 +194,14 @@ func (d *decision) look(end Time) (out Outcome, wanted bool) {
 // Limit returns the first instant at which something is to be decided even if the
 // connection is touched until then.
 func Limit(p *Policy, s State, e Evidence) Time {
-	if s.Doom.Why != 0 {
-		switch s.Doom.End {
-		case AtOnce:
-			return 0
-		case Between:
-			return e.Exchange
-		}
-		return Never
+	limits := min(p.ageDeadline(s, &e), p.rateDeadline(s.Rates), p.idleDeadline(s.Idles))
+	switch {
+	case s.Doom.Why == 0:
+		return limits
+	case s.Doom.End == AtOnce:
+		return 0
+	case s.Doom.End == Between:
+		return min(limits, e.Exchange)
 	}
-	return min(p.ageDeadline(s, &e), p.rateDeadline(s.Rates), p.idleDeadline(s.Idles))
+	return Never
 }
