@@ -10,23 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/heartwheel-go/heartwheel/internal/testmain"
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 // A client may come while the port is claimed. The next listener serves it.
 func TestAClientThatComesTooEarlyWaits(t *testing.T) {
-	var refused error // a claim needs such a filter
-	probe := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		return raw.Control(func(fd uintptr) {
-			none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
-			refused = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
-		})
-	}}
-	probe.SetMultipathTCP(false) // it has no filters
-	probed, err := probe.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // it has no filters
+	probe, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, probed.Close())
-	testmain.NeedPermission(t, refused)
+	defer probe.Close()
+	proctest.Vanish(t, probe.(*net.TCPListener)) // a claim needs such a filter
 
 	claim, addr, err := Claim("127.0.0.1:0")
 	require.NoError(t, err)

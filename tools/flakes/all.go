@@ -28,7 +28,7 @@ func (r *runner) all(ctx context.Context, tests []test, long time.Duration) map[
 		results[t] = &result{}
 	}
 	run := func(group []test, count int) {
-		for t, one := range r.repeat(ctx, group, count, r.sum(group, results)) {
+		for t, one := range r.repeat(ctx, group, count, sum(group, results)) {
 			results[t].add(one)
 		}
 	}
@@ -36,7 +36,7 @@ func (r *runner) all(ctx context.Context, tests []test, long time.Duration) map[
 	for _, busy := range []bool{false, true} {
 		rest := slices.DeleteFunc(slices.Clone(tests), func(t test) bool { return results[t].runs == 0 || results[t].failed != "" })
 		all := groups(rest, func(t test) bool { return results[t].took <= short })
-		slices.SortFunc(all, func(a, b []test) int { return cmp.Compare(r.sum(a, results), r.sum(b, results)) })
+		slices.SortFunc(all, func(a, b []test) int { return cmp.Compare(sum(a, results), sum(b, results)) })
 		until := end
 		if !busy { // half of the time
 			until = time.Now().Add(time.Until(end) / 2)
@@ -45,7 +45,7 @@ func (r *runner) all(ctx context.Context, tests []test, long time.Duration) map[
 		inLanes(all, busy, func(group []test) {
 			left := len(all) - int(begun.Add(1)) + 1
 			share := time.Until(until) * lanes / time.Duration(left)
-			if count := counts(r.times/2, r.sum(group, results), share); count > 0 && ctx.Err() == nil {
+			if count := counts(r.times/2, sum(group, results), share); count > 0 && ctx.Err() == nil {
 				run(group, count)
 			}
 		})
@@ -54,7 +54,7 @@ func (r *runner) all(ctx context.Context, tests []test, long time.Duration) map[
 }
 
 // sum returns the time of one run of all tests in a group.
-func (r *runner) sum(group []test, results map[test]*result) (took time.Duration) {
+func sum(group []test, results map[test]*result) (took time.Duration) {
 	for _, t := range group {
 		took += results[t].took
 	}
