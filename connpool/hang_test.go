@@ -393,7 +393,7 @@ func TestAfterItsTimeForChecksGetTakesWhatComesFirst(t *testing.T) {
 
 func TestChecksOfAGetHaveCheckTimeoutTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		check := func(_ context.Context, c *fake) error {
+		check := func(_ context.Context, _ *fake) error {
 			time.Sleep(300 * ms)
 			return errBroken
 		}

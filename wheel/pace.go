@@ -17,7 +17,7 @@ type pace struct {
 	looked time.Duration // the last look
 	asleep time.Duration // suspend time by then
 	grace  time.Duration // rest of the grace after the last stall
-	row    int           // stalls without counted time between them
+	row    int           // stalls without a calm between them
 	lost   time.Duration // all time left out so far
 
 	stalls  uint64
@@ -34,9 +34,13 @@ type stall struct {
 	lost  time.Duration // all time left out before
 }
 
-// maxRow is how many stalls may come one after the other without counted time between them.
-// After that each counts as a sleep of the hand. Otherwise a machine with a stall in every
-// gap would never get on.
+// counted returns the wheel's time when the stall began.
+func (s stall) counted() time.Duration { return s.begin - s.lost }
+
+// maxRow is how many stalls may come one after the other without a calm between them, which
+// is as much counted time as the shortest stall. After that each counts as a sleep of the
+// hand. Otherwise a machine with a stall in every gap would never get on, and one that runs
+// for little more than the grace between its stalls hardly would.
 const maxRow = 10
 
 // look returns the wheel's time at elapsed, the time since the start, and the length of the
@@ -50,8 +54,12 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	switch {
 	case p.stall > 0 && gap+nap > p.stall:
 		stalled = max(0, gap-p.sleep) + nap // the hand meant to sleep
+		this, before := stall{elapsed - gap, p.lost}, p.last[len(p.last)-1]
+		if this.counted()-before.counted() >= p.stall {
+			p.row = 0
+		}
 		copy(p.last[:], p.last[1:])
-		p.last[len(p.last)-1] = stall{elapsed - gap, p.lost}
+		p.last[len(p.last)-1] = this
 		p.stalls++
 		p.stalled += stalled
 		p.lost += gap
@@ -62,8 +70,6 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	case p.grace > 0:
 		p.lost += min(gap, p.grace)
 		p.grace -= min(gap, p.grace)
-	default: // this one counts
-		p.row = 0
 	}
 	return elapsed - p.lost, stalled
 }
@@ -89,12 +95,12 @@ func (p *pace) counted(elapsed, d time.Duration) time.Duration {
 	for i := range min(p.stalls, uint64(len(p.last))) {
 		s := p.last[len(p.last)-1-int(i)]
 		if then >= s.begin {
-			return now - max(then-lost, s.begin-s.lost)
+			return now - max(then-lost, s.counted())
 		}
 		lost = s.lost
 	}
 	if oldest := p.last[0]; p.stalls > uint64(len(p.last)) {
-		then = min(then, oldest.begin-oldest.lost)
+		then = min(then, oldest.counted())
 	}
 	return now - then
 }

@@ -110,11 +110,32 @@ func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 	p.look(201*time.Second, 0)
 	got, _ := p.look(203*time.Second, 0)
 	require.Equal(t, 9100*ms, got)
-	// Then some time counts, and a new row begins.
+	// Then a second counts, and a new row begins.
 	p.look(204*time.Second, 0)
 	for i := range maxRow + 1 {
-		got, _ = p.look(204*time.Second+100*ms+time.Duration(i)*2*time.Second, 0)
-		require.Equal(t, 9200*ms, got)
+		got, _ = p.look(205*time.Second+time.Duration(i)*2*time.Second, 0)
+		require.Equal(t, 10100*ms, got)
+	}
+}
+
+// A row ends with a calm, and not with the little that counts behind each grace.
+func TestPaceOfAProcessThatRunsOnlyBetweenStallsGetsOn(t *testing.T) {
+	for _, runs := range []time.Duration{0, 500 * ms, 999 * ms, 1010 * ms, 1500 * ms, 1990 * ms, 2100 * ms, 5 * time.Second} {
+		for _, stops := range []time.Duration{1010 * ms, 1500 * ms, time.Minute} {
+			p := pace{sleep: 100 * ms, stall: time.Second}
+			var now, got, ran time.Duration
+			for p.stalls < 1000 {
+				for left := runs; left > 0; left -= 10 * ms {
+					now += min(left, 10*ms)
+					ran += min(left, 10*ms)
+					got, _ = p.look(now, 0)
+				}
+				now += stops
+				got, _ = p.look(now, 0)
+			}
+			require.GreaterOrEqual(t, got, (1000-maxRow)*p.sleep, "%v between stops of %v", runs, stops)
+			require.LessOrEqual(t, got, ran+1000*p.sleep, "%v between stops of %v", runs, stops)
+		}
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 func TestAVariableThatIsNoSettingIsAnErrorThatNamesTheNearestOne(t *testing.T) {
 	var text string
 	s := New("my-program", "", []Group{{Settings: []Setting{
-		{Name: "max-conns", Value: Text(&text)}, {Name: "ttl", Value: Text(&text)}, {Name: "database", Value: Text(&text), Variable: "DATABASE_URL", Secret: true},
-		{Name: "config", Value: Text(&text), Local: true}, {Name: "check", Value: Text(&text), Local: true},
+		{Name: "max-conns", Value: Text(&text)},
+		{Name: "ttl", Value: Text(&text)},
+		{Name: "database", Value: Text(&text), Variable: "DATABASE_URL", Secret: true},
+		{Name: "config", Value: Text(&text), Local: true},
+		{Name: "check", Value: Text(&text), Local: true},
 	}}})
 	require.NoError(t, s.CheckNames(nil))
 	require.NoError(t, s.CheckNames([]string{

@@ -61,7 +61,7 @@ func serveEnding(t *testing.T) *ending {
 		<-httpkeepalive.Ending(r)
 		fmt.Fprint(w, "the end\n")
 	})
-	mux.HandleFunc("/hijack", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/hijack", func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
