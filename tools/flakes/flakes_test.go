@@ -159,3 +159,19 @@ func TestLongTestsRunLessOften(t *testing.T) {
 	require.Zero(t, counts(100, time.Minute, time.Minute))
 	require.Zero(t, counts(100, time.Millisecond, -time.Second))
 }
+
+func TestTheTimeOfParallelSubtestsCounts(t *testing.T) {
+	output := []byte(`=== RUN   TestBoth
+--- PASS: TestBoth (0.10s)
+    --- PASS: TestBoth/one (4.00s)
+        --- PASS: TestBoth/one/deeper (14.00s)
+    --- PASS: TestBoth/two (6.00s)
+--- PASS: TestBothOfThem (60.00s)
+    --- PASS: TestBothOfThem/one (59.00s)
+--- PASS: TestBoth (2.10s)
+PASS
+`)
+	require.Equal(t, result{runs: 2, took: 7 * time.Second}, passes(output, "TestBoth"))
+	require.Equal(t, result{runs: 1, took: time.Minute}, passes(output, "TestBothOfThem"))
+	require.Zero(t, passes(output, "TestNone"))
+}

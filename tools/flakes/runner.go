@@ -159,20 +159,37 @@ func (r *runner) keep(t test, output []byte, err error, runs int) string {
 // shortest is the time of a test that reports none.
 const shortest = 2 * time.Millisecond
 
-// passes counts the runs of a test in its output, and their times.
+// passes counts the runs of a test in its output, and their times. The time of a test leaves out those of its parallel
+// subtests, and theirs leave out those of their own. So the longest sum of one depth counts.
 func passes(output []byte, name string) (done result) {
+	var sums []time.Duration // by depth
 	for line := range bytes.Lines(output) {
-		took, ok := bytes.CutPrefix(line, []byte("--- PASS: "+name+" ("))
-		if !ok {
-			continue
+		text := bytes.TrimLeft(line, " ")
+		depth := (len(line) - len(text)) / len("    ")
+		for len(sums) <= depth {
+			sums = append(sums, 0)
 		}
-		d, err := time.ParseDuration(strings.TrimSuffix(strings.TrimSpace(string(took)), ")"))
-		if err != nil {
-			continue
+		if took, ok := timeOf(text, "--- PASS: "+name+" ("); ok && depth == 0 {
+			sums[0] += max(took, shortest)
+			done.runs++
+		} else if took, ok := timeOf(text, "--- PASS: "+name+"/"); ok {
+			sums[depth] += took
 		}
-		done.add(result{runs: 1, took: max(d, shortest)})
+	}
+	if done.runs > 0 {
+		done.took = slices.Max(sums) / time.Duration(done.runs)
 	}
 	return done
+}
+
+// timeOf returns the time in brackets at the end of a line that begins in a certain way.
+func timeOf(line []byte, begin string) (time.Duration, bool) {
+	if !bytes.HasPrefix(line, []byte(begin)) {
+		return 0, false
+	}
+	text := strings.TrimSuffix(strings.TrimSpace(string(line)), ")")
+	took, err := time.ParseDuration(text[strings.LastIndex(text, "(")+1:])
+	return took, err == nil
 }
 
 // skipped returns the reason of a skipped test from the output of a run.
