@@ -249,7 +249,7 @@ func (r *rig) setLimit(id, ticks int) {
 }
 
 func (r *rig) restart(id int, d time.Duration) {
-	require.True(r.t, r.timers[id].restart(&id, d))
+	require.True(r.t, r.timers[id].restart(d))
 	m := r.model.timers[id]
 	m.delay = d
 	r.model.touch(m, r.model.now, r.now)

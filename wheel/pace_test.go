@@ -128,7 +128,7 @@ func TestPaceOfAProcessThatRunsOnlyBetweenStallsGetsOn(t *testing.T) {
 				for left := runs; left > 0; left -= 10 * ms {
 					now += min(left, 10*ms)
 					ran += min(left, 10*ms)
-					got, _ = p.look(now, 0)
+					p.look(now, 0)
 				}
 				now += stops
 				got, _ = p.look(now, 0)

@@ -107,9 +107,8 @@ func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
 	return true
 }
 
-// restart replaces the delay and the deadline of a running timer, and its value if v is not
-// nil.
-func (t *TimerOf[V]) restart(v *V, d time.Duration) bool {
+// restart replaces the delay and the deadline of a running timer.
+func (t *TimerOf[V]) restart(d time.Duration) bool {
 	if !isRunning(t.word.Load()) {
 		return false
 	}
@@ -119,9 +118,6 @@ func (t *TimerOf[V]) restart(v *V, d time.Duration) bool {
 	defer w.mu.Unlock()
 	if !isRunning(t.word.Load()) {
 		return false
-	}
-	if v != nil {
-		t.value = *v
 	}
 	t.delay.Store(delay)
 	return t.set(0)

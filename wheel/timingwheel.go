@@ -3,10 +3,7 @@ package wheel
 import (
 	"fmt"
 	"hash/maphash"
-	"sync"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/internal/shrink"
 )
 
 // TimingWheel is a wheel of timers with a key each. Its methods have the names and the
@@ -24,27 +21,15 @@ import (
 // All methods may be called by several goroutines at the same time, and from the functions
 // called by the wheel.
 type TimingWheel[K comparable, V any] struct {
-	engine  *WheelOf[pair[K, V]]
+	engine  *WheelOf[*entry[K, V]]
 	execute func(key K, value V)
 	seed    maphash.Seed
-	shards  [shardCount]shard[K, V]
+	shards  [1 << shardBits]shard[K, V]
 }
 
-type pair[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-// shardCount is how many goroutines can look up keys without meeting at one lock: a power
-// of two.
-const shardCount = 64
-
-type shard[K comparable, V any] struct {
-	mu     sync.RWMutex
-	timers shrink.Map[K, *TimerOf[pair[K, V]]] // running, or just ending
-
-	_ [cacheLine - 48]byte
-}
+// shardBits is the binary logarithm of how many keys can be set or removed at the same time
+// without meeting at one lock, other than the wheel's.
+const shardBits = 6
 
 // NewTimingWheel starts a wheel with a tick of interval and numSlots slots. When a delay
 // has passed, it calls execute with the key and the value. Delays may be longer than a
@@ -68,7 +53,7 @@ func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, e
 		opt(&cfg)
 	}
 	tw := &TimingWheel[K, V]{execute: execute, seed: maphash.MakeSeed()}
-	engine, err := NewOf(cfg, Funcs[pair[K, V]]{Due: tw.due})
+	engine, err := NewOf(cfg, Funcs[*entry[K, V]]{Due: tw.due})
 	if err != nil {
 		return nil, err
 	}
@@ -83,58 +68,40 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	if err := tw.check(key, delay); err != nil {
 		return err
 	}
-	s := tw.shard(key)
+	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := pair[K, V]{key, value}
-	if t := s.timers.Get(key); t != nil && t.restart(&p, delay) {
+	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
+		e.value = value
 		return nil
 	}
-	t := new(TimerOf[pair[K, V]])
-	if err := tw.engine.Start(t, p, delay); err != nil {
+	e := &entry[K, V]{key: key, value: value}
+	if err := tw.engine.Start(&e.timer, e, delay); err != nil {
 		return err
 	}
-	s.timers.Set(key, t)
+	s.put(e, hash)
 	return nil
 }
 
 // MoveTimer sets the deadline of a pending key to delay from now. A nil error means: the
 // key will be pending until then. It returns [ErrNotFound] if the key is not pending, and
 // otherwise fails like SetTimer. If delay is the same as in the last SetTimer or MoveTimer,
-// it takes no lock but a shard's.
+// it takes no lock.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
+	s, hash := tw.shard(key)
+	ticks := tw.engine.clock.ticks(delay)
+	if e := s.find(key, hash); e != nil && e.timer.delay.Load() == ticks && e.timer.Touch() && e.timer.delay.Load() == ticks {
+		return nil // and nobody else has changed the delay meanwhile
+	}
 	if err := tw.check(key, delay); err != nil {
 		return err
 	}
-	s := tw.shard(key)
-	moved, ok := s.touch(key, tw.engine.clock.ticks(delay))
-	if !ok {
-		moved = s.restart(key, delay)
-	}
-	if !moved {
-		return tw.notFound()
-	}
-	return nil
-}
-
-// touch moves the deadline of a key that is to keep its delay, in ticks. With another delay,
-// ok is false. The delay can't change meanwhile, for that takes the lock for writing.
-func (s *shard[K, V]) touch(key K, delay uint64) (touched, ok bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	t := s.timers.Get(key)
-	if t != nil && t.delay.Load() != delay {
-		return false, false
-	}
-	return t != nil && t.Touch(), true
-}
-
-// restart changes the delay and the deadline of a key.
-func (s *shard[K, V]) restart(key K, delay time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.timers.Get(key)
-	return t != nil && t.restart(nil, delay)
+	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
+		return nil
+	}
+	return tw.notFound()
 }
 
 // RemoveTimer makes a pending key never expire. It returns [ErrNotFound] if the key is not
@@ -143,13 +110,12 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	if err := tw.checkKey(key); err != nil {
 		return err
 	}
-	s := tw.shard(key)
+	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.timers.Get(key)
-	s.timers.Delete(key)
-	if t != nil {
-		if _, ok := t.Remove(); ok {
+	if e := s.find(key, hash); e != nil {
+		s.remove(e, hash)
+		if _, ok := e.timer.Remove(); ok {
 			return nil
 		}
 	}
@@ -167,9 +133,8 @@ func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 		return fmt.Errorf("%w: fn is nil", ErrArgument)
 	}
 	for _, t := range tw.engine.timers() {
-		if p, ok := t.Remove(); ok {
-			tw.forget(p.key, t)
-			fn(p.key, p.value)
+		if e, ok := t.Remove(); ok {
+			fn(e.key, tw.forget(e))
 		}
 	}
 	return nil
@@ -189,29 +154,27 @@ func (tw *TimingWheel[K, V]) Stop() {
 	for i := range tw.shards {
 		s := &tw.shards[i]
 		s.mu.Lock()
-		s.timers = shrink.Map[K, *TimerOf[pair[K, V]]]{}
+		s.table.Store(nil)
+		s.len = 0
 		s.mu.Unlock()
 	}
 }
 
 // due runs on a worker of the wheel's.
-func (tw *TimingWheel[K, V]) due(t *TimerOf[pair[K, V]], _ pair[K, V]) {
-	p, ok := t.Expire()
-	if !ok {
-		return
+func (tw *TimingWheel[K, V]) due(t *TimerOf[*entry[K, V]], e *entry[K, V]) {
+	if _, ok := t.Expire(); ok {
+		tw.execute(e.key, tw.forget(e))
 	}
-	tw.forget(p.key, t)
-	tw.execute(p.key, p.value)
 }
 
-// forget takes an ended timer out of the map, unless the key has a new one.
-func (tw *TimingWheel[K, V]) forget(key K, t *TimerOf[pair[K, V]]) {
-	s := tw.shard(key)
+// forget takes an ended entry out of the table, unless the key has a new one, and returns
+// its last value.
+func (tw *TimingWheel[K, V]) forget(e *entry[K, V]) V {
+	s, hash := tw.shard(e.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.timers.Get(key) == t {
-		s.timers.Delete(key)
-	}
+	s.remove(e, hash)
+	return e.value
 }
 
 func (tw *TimingWheel[K, V]) check(key K, delay time.Duration) error {
@@ -252,6 +215,8 @@ func (tw *TimingWheel[K, V]) notFound() error {
 	return ErrNotFound
 }
 
-func (tw *TimingWheel[K, V]) shard(key K) *shard[K, V] {
-	return &tw.shards[maphash.Comparable(tw.seed, key)%shardCount]
+// shard returns the shard of a key and the key's hash. Its highest bits tell the shard.
+func (tw *TimingWheel[K, V]) shard(key K) (s *shard[K, V], hash uint64) {
+	hash = maphash.Comparable(tw.seed, key)
+	return &tw.shards[hash>>(64-shardBits)], hash
 }

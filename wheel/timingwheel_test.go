@@ -67,11 +67,17 @@ func newKeyed[K comparable, V any](t testing.TB, slots int, opts ...func(*Config
 func kept[K comparable, V any](tw *TimingWheel[K, V]) (n int) {
 	for i := range tw.shards {
 		s := &tw.shards[i]
-		s.mu.RLock()
-		n += s.timers.Len()
-		s.mu.RUnlock()
+		s.mu.Lock()
+		n += s.len
+		s.mu.Unlock()
 	}
 	return n
+}
+
+// entryOf returns the entry of a key, or nil.
+func entryOf[K comparable, V any](tw *TimingWheel[K, V], key K) *entry[K, V] {
+	s, hash := tw.shard(key)
+	return s.find(key, hash)
 }
 
 // requireFired waits for a while, and requires just one fired timer, at its time.
@@ -341,13 +347,14 @@ func TestKeySavedAtTheLastMomentIsNotExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tw, r := newKeyed[string, int](t, 10)
 		require.NoError(t, tw.SetTimer("any", 1, 10*tick))
-		tw.due(tw.shard("any").timers.Get("any"), pair[string, int]{})
+		e := entryOf(tw, "any")
+		tw.due(&e.timer, e)
 		require.Empty(t, r.fires())
 		requireFired(t, r, fire[string, int]{"any", 1, 10 * tick})
 	})
 }
 
-// With the same delay, MoveTimer shares the shard's lock and takes no other.
+// With the same delay, MoveTimer takes no lock.
 func TestKeyedHeartbeatsDoNotMeet(t *testing.T) {
 	tw, _ := newKeyed[string, int](t, 10)
 	require.NoError(t, tw.SetTimer("any", 1, time.Hour))
@@ -355,9 +362,9 @@ func TestKeyedHeartbeatsDoNotMeet(t *testing.T) {
 	func() {
 		tw.engine.mu.Lock()
 		defer tw.engine.mu.Unlock()
-		s := tw.shard("any")
-		s.mu.RLock()
-		defer s.mu.RUnlock()
+		s, _ := tw.shard("any")
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		go func() { done <- tw.MoveTimer("any", time.Hour) }()
 		select {
 		case err := <-done:
@@ -375,12 +382,12 @@ func TestForgetKeepsTheNewTimerOfAKey(t *testing.T) {
 	require.NoError(t, err)
 	defer tw.Stop()
 	require.NoError(t, tw.SetTimer("k", 1, time.Hour))
-	old := tw.shard("k").timers.Get("k")
-	old.Remove()
+	old := entryOf(tw, "k")
+	old.timer.Remove()
 	require.NoError(t, tw.SetTimer("k", 2, time.Hour))
-	tw.forget("k", old)
+	tw.forget(old)
 	require.NoError(t, tw.MoveTimer("k", time.Hour))
-	require.False(t, old.restart(&pair[string, int]{}, time.Hour))
+	require.False(t, old.timer.restart(time.Hour))
 }
 
 func TestKeyedOptions(t *testing.T) {
@@ -458,9 +465,7 @@ func TestKeyedConcurrently(t *testing.T) {
 	for key := range set {
 		require.Eventually(t, func() bool { return ended(key) == set[key] }, time.Minute, time.Millisecond)
 	}
-	for i := range tw.shards {
-		require.Zero(t, tw.shards[i].timers.Len())
-	}
+	require.Zero(t, kept(tw))
 }
 
 func TestMemoryComesBackAfterACrowdOfKeys(t *testing.T) {
