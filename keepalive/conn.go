@@ -180,6 +180,7 @@ func (c *conn) NetConn() net.Conn { return c.inner }
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if n > 0 {
+		c.guard.read()
 		if c.ended.Load() != 0 {
 			c.parting.Load().wait()
 			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf
