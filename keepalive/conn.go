@@ -82,7 +82,8 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	if headed := remote == nil && layers > 0; headed || !tells {
 		self.noted = newNoted(k.now())
 		self.noted.headed = headed
-		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap())
+		self.noted.pipe = socket.InnerPipe(inner, k.unwrap())
+		self.noted.blind = errors.Is(err, socket.ErrNone) && self.noted.pipe == nil
 	}
 	if remote == nil {
 		self.flags.Store(connUnknown)
