@@ -82,7 +82,8 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	if headed := remote == nil && layers > 0; headed || !tells {
 		self.noted = newNoted(k.now())
 		self.noted.headed = headed
-		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap())
+		self.noted.pipe = socket.InnerPipe(inner, k.unwrap())
+		self.noted.blind = errors.Is(err, socket.ErrNone) && self.noted.pipe == nil
 	}
 	if remote == nil {
 		self.flags.Store(connUnknown)
@@ -180,6 +181,7 @@ func (c *conn) NetConn() net.Conn { return c.inner }
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if n > 0 {
+		c.guard.read()
 		if c.ended.Load() != 0 {
 			c.parting.Load().wait()
 			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf

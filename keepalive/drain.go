@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 const (
@@ -25,10 +27,11 @@ const (
 // Drain waits for functions of the Config. Called in one of them, it would wait for itself
 // until ctx is done.
 func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
-	return k.drain(ctx, spread, func() {})
+	return k.drain(ctx, spread, nil)
 }
 
-// drain is Drain. It calls told when all connections are told, or ctx is done.
+// drain is Drain. If told is not nil, drain calls it when all connections are told, and the exchanges that were awaited by
+// then have come, or ctx is done.
 func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) error {
 	k.draining.Store(true)
 	logged := time.Now()
@@ -40,17 +43,50 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 		return sleep(ctx, d) && k.draining.Load()
 	}
 	leaving := k.sayGoodbye(spread, wait)
-	told()
-	for k.remaining() > 0 {
-		if !wait(drainPoll) {
-			cut := 0
-			if ctx.Err() != nil {
-				cut = k.hurry(leaving)
-			}
-			return k.notDrained(ctx, cut)
+	cut := 0
+	hurry := func() {
+		if ctx.Err() != nil {
+			cut = max(cut, k.hurry(leaving))
 		}
 	}
-	return nil
+	if told != nil {
+		awaitExchanges(leaving, wait)
+		hurry()
+		told()
+	}
+	for k.remaining() > 0 {
+		if !wait(drainPoll) {
+			if hurry(); ctx.Err() != nil {
+				k.awaitFarewells(leaving)
+			}
+			break
+		}
+	}
+	return k.notDrained(ctx, cut)
+}
+
+// awaitExchanges waits for exchanges that have begun to arrive, and for the first ones of new connections: a program that
+// is told closes all connections that seem idle to it, and net/http answers no request that it reads after that. The
+// others stay meanwhile: their last word begins when the program is told.
+func awaitExchanges(leaving []*Guard, wait func(time.Duration) bool) {
+	var awaited []*Guard
+	for _, g := range leaving {
+		if g.isAwaited() {
+			awaited = append(awaited, g)
+		}
+	}
+	stayed := time.Now()
+	for len(awaited) > 0 && wait(drainPoll) {
+		for len(awaited) > 0 && !awaited[0].isAwaited() {
+			awaited = awaited[1:]
+		}
+		if len(awaited) == 0 || time.Since(stayed) > rules.LastWord/3 {
+			stayed = time.Now()
+			for _, g := range leaving {
+				g.stay()
+			}
+		}
+	}
 }
 
 // sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are
@@ -73,26 +109,29 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 	return guards
 }
 
-// hurry closes dismissed connections at once, and waits for their farewells. It returns how many it
-// has cut in the middle of a request.
+// hurry closes dismissed connections at once. It returns how many it has cut in the middle of a request.
 func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
 	for _, g := range dismissed {
 		if g.isOpen() {
-			if g.isUnderWay() {
+			if underWay, arriving := g.progress(); underWay || arriving {
 				cut++
 			}
 			g.condemn(ReasonDrain)
 		}
 	}
+	return cut
+}
+
+// awaitFarewells waits for the end of dismissed connections that were hurried.
+func (k *Keeper) awaitFarewells(dismissed []*Guard) {
 	for end := time.Now().Add(2 * k.policy.Load().Closing.Timeout); time.Now().Before(end); time.Sleep(drainPoll) {
 		for len(dismissed) > 0 && !dismissed[0].isOpen() {
 			dismissed = dismissed[1:]
 		}
 		if len(dismissed) == 0 && k.leaving.Load() == 0 {
-			break
+			return
 		}
 	}
-	return cut
 }
 
 // Resume ends what Drain has begun: new connections are taken again.

@@ -1,8 +1,6 @@
 package keepalive
 
 import (
-	"time"
-
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -12,11 +10,8 @@ type exchanges struct {
 	ending func()     // tells the program, once; nil if there are none any more
 	told   Reason     // why it was told, or 0
 	until  rules.Time // when no exchange will be under way
+	any    bool       // there was one
 }
-
-// lastWord is how long a connection stays after an exchange, and after its program was told of the end: the
-// next request may be on its way, and the program may have to say goodbye. net/http takes a second for a GOAWAY.
-const lastWord = 1500 * time.Millisecond
 
 // exchanges says that the connection has exchanges. A nil function says that it has none any more.
 func (g *Guard) exchanges(ending func()) {
@@ -34,7 +29,7 @@ func (g *Guard) exchanges(ending func()) {
 
 func (g *Guard) beginExchanges(ending func()) {
 	g.mu.Lock()
-	g.userLocked().exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(lastWord)}
+	g.userLocked().exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(rules.LastWord)}
 	tell := func() {}
 	if why := g.state().EndsBetween(); why != 0 { // it was slow to begin
 		tell = g.telling(Reason(why))
@@ -43,7 +38,7 @@ func (g *Guard) beginExchanges(ending func()) {
 	tell()
 }
 
-// exchange says that an exchange is under way, or none.
+// exchange says that an exchange is under way, and has all bytes read so far, or that none is.
 func (g *Guard) exchange(underWay bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,7 +46,8 @@ func (g *Guard) exchange(underWay bool) {
 	switch {
 	case x == nil || x.ending == nil:
 	case underWay:
-		x.until = rules.Never
+		x.until, x.any = rules.Never, true
+		g.setFlag(flagRead, false)
 	default:
 		g.endSoon(x)
 	}
@@ -59,9 +55,18 @@ func (g *Guard) exchange(underWay bool) {
 
 // endSoon says that no exchange is under way, but for the last word. mu must be held.
 func (g *Guard) endSoon(x *exchanges) {
-	x.until = g.keeper.now().Add(lastWord)
+	x.until = g.keeper.now().Add(rules.LastWord)
 	if g.state().EndsBetween() != 0 {
 		g.decideNow()
+	}
+}
+
+// stay lets the last word begin anew, unless an exchange is under way, or isAwaited.
+func (g *Guard) stay() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if x := g.exchangesNow(); x != nil && x.any && x.ending != nil && !g.hasBegun() {
+		x.until = max(x.until, g.keeper.now().Add(rules.LastWord))
 	}
 }
 
@@ -81,7 +86,7 @@ func (g *Guard) telling(why Reason) func() {
 		return func() {}
 	}
 	x.told = why
-	x.until = max(x.until, g.keeper.now().Add(lastWord))
+	x.until = max(x.until, g.keeper.now().Add(rules.LastWord))
 	ending := x.ending
 	return func() { g.keeper.call("ending", ending) }
 }
@@ -107,11 +112,35 @@ func (g *Guard) localReason() Reason {
 	return ReasonLocal
 }
 
-// isUnderWay reports whether an exchange is under way.
-func (g *Guard) isUnderWay() bool {
+// progress reports whether an exchange is under way, and whether one has begun to arrive.
+func (g *Guard) progress() (underWay, arriving bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.exchangeNow() == rules.Never
+	until := g.exchangeNow()
+	underWay = until == rules.Never
+	return underWay, !underWay && until != 0 && g.hasBegun()
+}
+
+// isAwaited reports whether an exchange has begun to arrive, or may do so as the first one.
+func (g *Guard) isAwaited() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.exchangesNow()
+	return g.isOpen() && x != nil && x.ending != nil && x.until != rules.Never && (g.hasBegun() || !x.any && x.until > g.keeper.now())
+}
+
+// hasBegun reports whether bytes that begin an exchange were read after the last one. Without exchanges that
+// means nothing.
+func (g *Guard) hasBegun() bool {
+	const both = flagBegins | flagRead
+	return g.flags.Load()&both == both
+}
+
+// read notes that bytes were read.
+func (g *Guard) read() {
+	if g.flags.Load()&flagRead == 0 {
+		g.flags.Or(flagRead)
+	}
 }
 
 // exchangesNow returns the exchanges, or nil. mu must be held.

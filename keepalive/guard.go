@@ -52,15 +52,17 @@ type more struct {
 }
 
 const (
-	lifeMask     = 3      // a rules.Life
-	flagTells    = 1 << 2 // its socket knows when bytes last arrived
-	flagCounts   = 1 << 3 // touches are counted
-	flagBegun    = 1 << 4 // it guards a connection, or has guarded one
-	flagOpen     = 1 << 5 // it guards a connection
-	flagUpgraded = 1 << 6 // it has an upgrade
-	flagChanged  = 1 << 7 // see rules.Evidence.Changed
-	flagBacklog  = 1 << 8 // see adapter.CountBacklog
-	flagUnread   = 1 << 9 // see rules.Evidence.Unread
+	lifeMask     = 3       // a rules.Life
+	flagTells    = 1 << 2  // its socket knows when bytes last arrived
+	flagCounts   = 1 << 3  // touches are counted
+	flagBegun    = 1 << 4  // it guards a connection, or has guarded one
+	flagOpen     = 1 << 5  // it guards a connection
+	flagUpgraded = 1 << 6  // it has an upgrade
+	flagChanged  = 1 << 7  // see rules.Evidence.Changed
+	flagBacklog  = 1 << 8  // see adapter.CountBacklog
+	flagUnread   = 1 << 9  // see rules.Evidence.Unread
+	flagBegins   = 1 << 10 // see adapter.Begins
+	flagRead     = 1 << 11 // bytes were read after the last exchange
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	maxHop    = time.Minute // how soon a change of the policy reaches a connection
-	maxRounds = 3           // how often a connection is given more time because the program is slow
+	maxHop    = time.Minute             // how soon a change of the policy reaches a connection
+	maxRounds = 3                       // how often a connection is given more time because the program is slow
+	lastWord  = 1500 * time.Millisecond // of an exchange
 )
 
 // wouldClose returns how many connections a timeout of that share, or the next one below, would

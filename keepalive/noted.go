@@ -3,6 +3,7 @@ package keepalive
 import (
 	"sync/atomic"
 
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -11,7 +12,8 @@ type noted struct {
 	lastRead, lastWrite atomic.Int64
 	bytes               atomic.Uint64 // read
 
-	blind     bool         // the connection shows no socket, and bytes may wait in it all the same
+	blind     bool         // the connection shows no socket, and is no net.Pipe
+	pipe      *socket.Pipe // inside, or nil
 	headed    bool         // the first bytes may be a PROXY header, for a layer above the socket
 	listening atomic.Int32 // running calls that read
 
@@ -53,6 +55,9 @@ func (c *conn) tell(s *rules.Socket) {
 	}
 	now := c.keeper.now()
 	s.Hidden = n.blind && busy
+	if n.pipe != nil && n.pipe.Waits() { // it is full with any bytes
+		s.Unread, s.Full = 1, true
+	}
 	s.Taken = n.bytes.Load()
 	s.Arrived = s.Taken + uint64(s.Unread)
 	s.Signs = s.Arrived

@@ -43,6 +43,7 @@ func init() {
 		Find:        addFinder,
 		Exchanges:   (*Guard).exchanges,
 		Exchange:    (*Guard).exchange,
+		Begins:      func(g *Guard, begins bool) { g.setFlag(flagBegins, begins) },
 		Drain:       func(ctx context.Context, k *Keeper, told func()) error { return k.drain(ctx, 0, told) },
 		SocketTells: socketTells,
 		MaxLinger:   maxLinger,

@@ -133,7 +133,7 @@ func (v *visit) decide() rules.Outcome {
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
 	e.Unread = g.flags.Load()&flagUnread != 0
-	e.Exchange = g.exchangeNow()
+	e.Exchange, e.Arriving = g.exchangeNow(), g.hasBegun()
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()

@@ -228,11 +228,19 @@ func Exchanges(g *keepalive.Guard, ending func()) { funcs.Exchanges(g, ending) }
 
 // Exchange says that exchanges of a connection with Exchanges are under way, or that none is. After the last
 // one, and after the call of ending, the connection stays for 1.5 s more: time for another request, or for a
-// word in its protocol. Any goroutine may call it.
+// word in its protocol. If bytes have come by then, the connection stays as long as they go on coming with pauses of less than
+// 1.5 s, or see Begins, but for 10 s at most. Any goroutine may call Exchange.
 func Exchange(g *keepalive.Guard, underWay bool) { funcs.Exchange(g, underWay) }
 
-// Drain is keepalive.Keeper.Drain without a spread. It calls told when it refuses new connections and all
-// others are told, and waits for them after that.
+// Begins says whether bytes of the peer begin the next exchange, as in HTTP/1.1: those read after the last Exchange of
+// true. Then the connection does not end before that exchange, unless it takes more than 10 s to begin, or the
+// context of the drain or Age.Grace is over. In HTTP/2, and in a handshake, bytes may be anything else. A new connection
+// is without. It is for connections of net. Any goroutine may call Begins.
+func Begins(g *keepalive.Guard, begins bool) { funcs.Begins(g, begins) }
+
+// Drain is keepalive.Keeper.Drain without a spread. It refuses new connections, and tells all others. Then it waits for
+// exchanges that have begun to arrive, see Begins, and for the first ones of new connections, and calls told: from then on
+// the program may close connections without an exchange. It waits for all connections after that.
 func Drain(ctx context.Context, k *keepalive.Keeper, told func()) error {
 	return funcs.Drain(ctx, k, told)
 }

@@ -20,6 +20,8 @@ type connection struct {
 	handlers int    // not waiting for the peer
 	left     bool   // it is not the server's any more
 	h2c      bool   // if it leaves the server now, h2c serves it
+	bare     bool   // its request is of HTTP/1, without a body
+	http1    bool   // its last request was of HTTP/1
 	served   int    // by h2c: more than 0 while there are requests
 	release  func() // ends the hold, or nil
 }
@@ -27,6 +29,7 @@ type connection struct {
 func newConnection(conn net.Conn, g *keepalive.Guard) *connection {
 	c := &connection{conn: conn, guard: g, ending: make(chan struct{})}
 	adapter.Exchanges(g, func() { close(c.ending) })
+	adapter.Begins(g, adapter.Conn(g) == any(conn)) // not if there is a handshake, or a PROXY header
 	return c
 }
 
@@ -67,7 +70,22 @@ func (c *connection) exchange(underWay bool) {
 		underWay = c.served > 0
 		c.hold()
 	}
+	if !underWay {
+		if !c.bare { // what was read after the header was the body
+			adapter.Exchange(c.guard, true)
+		}
+		adapter.Begins(c.guard, c.http1 && !c.left)
+	}
+	c.bare = false
 	adapter.Exchange(c.guard, underWay)
+}
+
+// request notes the beginning of a request.
+func (c *connection) request(r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.http1 = r.ProtoMajor == 1
+	c.bare = c.http1 && (r.Body == nil || r.Body == http.NoBody)
 }
 
 // hijacked takes the connection away from the server. It reports whether h2c serves it now.

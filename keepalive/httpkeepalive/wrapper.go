@@ -171,6 +171,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(rw, r)
 		return
 	}
+	c.request(r)
 	if r.Body != nil && r.Body != http.NoBody {
 		servers, own := r, *r // the server looks at the Body of its own
 		own.Body = &body{r.Body, c, servers, &own}

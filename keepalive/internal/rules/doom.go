@@ -60,20 +60,17 @@ func (d *decision) doomed() (Outcome, bool) {
 	switch {
 	case q.Why == 0:
 		return Outcome{}, false
-	case q.End == Between && d.now < d.e.Exchange:
-		return Outcome{}, false
 	case q.End != AtOnce && q.End != Between && !d.e.Turn:
 		return Outcome{}, false
-	case q.Why == MaxAge && q.End == AtItsTurn && d.p.MaxGrace == 0 && d.now < d.e.Exchange: // begun while it waited
-		d.s.Doom, d.s.AgeOver = Doom{}, false
-		return Outcome{}, false
-	}
-	if q.End == Between {
-		if out, wanted, yes := d.requested(d.e.Exchange); wanted || yes {
+	case q.End == Between, q.Why == MaxAge && q.End == AtItsTurn && d.p.MaxGrace == 0:
+		out, wanted, yes := d.requested(d.e.Exchange)
+		if yes && q.End != Between { // begun while it waited
+			d.s.Doom, d.s.AgeOver = Doom{}, false
+		}
+		if wanted || yes {
 			return out, wanted
 		}
-	}
-	if q.End >= UnlessRead {
+	case q.End >= UnlessRead:
 		if out, wanted := d.look(0); wanted {
 			return out, true
 		}

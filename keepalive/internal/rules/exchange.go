@@ -2,8 +2,12 @@ package rules
 
 import "time"
 
-// maxUnread is how long a request may wait in the socket until this program reads it.
-const maxUnread = 10 * time.Second
+// LastWord is how long a connection stays after an exchange, and after its program was told of the end: the
+// next request may be on its way, and the program may have to say goodbye. net/http takes a second for a GOAWAY.
+const LastWord = 1500 * time.Millisecond
+
+// maxArrival is how long a request that has begun to arrive may take to arrive as a whole, and to be read by this program.
+const maxArrival = 10 * time.Second
 
 // EndsBetween returns why the connection is to end between two exchanges, or 0.
 func (s State) EndsBetween() Reason {
@@ -16,14 +20,17 @@ func (s State) EndsBetween() Reason {
 	return 0
 }
 
-// requested reports whether the next request of a connection with exchanges has come, and this program is slow to read
-// it: then the connection is not to be closed between two exchanges. The socket is not asked before an instant.
+// requested reports whether a request of a connection with exchanges is under way, or has begun to arrive, read or unread:
+// then the connection is not to be closed between two exchanges. Bytes that may be something else, such as a handshake,
+// stand for a request until the last word after them is over. The socket is not asked before an instant.
 func (d *decision) requested(end Time) (out Outcome, wanted, yes bool) {
-	if d.e.Exchange == 0 {
-		return Outcome{}, false, false
+	if d.now < d.e.Exchange || d.e.Exchange == 0 {
+		return Outcome{}, false, d.e.Exchange != 0
 	}
 	if out, wanted := d.look(end); wanted {
 		return out, true, false
 	}
-	return Outcome{}, false, d.socket.Unread > 0 && d.now < end.Add(maxUnread)
+	k := d.socket
+	recent := k.Received != Unknown && k.Received.Add(LastWord) > k.Asked
+	return Outcome{}, false, (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
 }

@@ -23,6 +23,10 @@ func TestExchanges(t *testing.T) {
 	paced.Paced = true
 	underWay, over := exchangeUntil(rules.Never), and(exchangeUntil(at(22)), mute)
 	unread := func(e *rules.Evidence) { e.Socket.Unread = 1 }
+	arriving := func(e *rules.Evidence) { e.Arriving = true }
+	came := func(at rules.Time) func(e *rules.Evidence) {
+		return func(e *rules.Evidence) { e.Socket.Received = at }
+	}
 	quiet, tell, queue := wait(at(1000)), rules.Outcome{Do: rules.Tell}, rules.Outcome{Do: rules.Queue, Why: rules.MaxAge}
 	drained := rules.State{}.Dismissed(rules.Drain)
 	for _, c := range []struct {
@@ -45,6 +49,29 @@ func TestExchanges(t *testing.T) {
 			{now: at(22).Add(10*time.Second) - 1, with: and(over, unread), want: quiet},
 			{now: at(22).Add(10 * time.Second), with: and(over, unread), want: ends(rules.MaxAge)},
 		}, 0},
+		{"an age, and a request that has begun to arrive", age, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(22), with: and(over, arriving), want: quiet},
+			{now: at(22).Add(10*time.Second) - 1, with: and(over, arriving), want: quiet},
+			{now: at(22).Add(10 * time.Second), with: and(over, arriving), want: ends(rules.MaxAge)},
+		}, 0},
+		{"an age, and bytes that may be a request", age, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(22), with: and(over, came(at(22).Add(1-rules.LastWord))), want: quiet},
+			{now: at(23), with: and(over, came(at(23).Add(-rules.LastWord))), want: ends(rules.MaxAge)},
+		}, 0},
+		{"bytes that may be a request, for ever", age, rules.State{}, []row{
+			{now: at(20), with: underWay, want: tell},
+			{now: at(22).Add(10*time.Second) - 1, with: and(over, came(at(22).Add(10*time.Second)-1)), want: quiet},
+			{now: at(22).Add(10 * time.Second), with: and(over, came(at(22).Add(10*time.Second))), want: ends(rules.MaxAge)},
+		}, 0},
+		{"a request begins to arrive before its turn", paced, rules.State{}, []row{
+			{now: at(20), with: over, want: tell},
+			{now: at(22), with: over, want: queue},
+			{now: at(23), with: and(hasTurn, over, arriving), want: quiet},
+			{now: at(25), with: over, want: queue},
+			{now: at(26), with: and(hasTurn, over), want: ends(rules.MaxAge)},
+		}, rules.Never},
 		{"an age, told", age, rules.State{}, []row{{now: at(20), with: underWay, want: tell}}, at(22)},
 		{"a grace", grace, rules.State{}, []row{
 			{now: at(20), with: underWay, want: tell},
@@ -70,6 +97,8 @@ func TestExchanges(t *testing.T) {
 			{now: at(21), with: over, want: quiet},
 			{now: at(22), with: exchangeUntil(at(22)), want: look},
 			{now: at(22), with: and(over, unread), want: quiet},
+			{now: at(22), with: and(over, arriving), want: quiet},
+			{now: at(22), with: and(over, came(at(22))), want: quiet},
 			{now: at(22), with: over, want: ends(rules.Drain)},
 		}, at(22)},
 		{"a drain, then its age", age, drained, []row{{now: at(3), with: underWay, want: quiet}}, at(20)},

@@ -60,6 +60,7 @@ type Evidence struct {
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
 	Anew     bool          // it was touched in this visit
 	Exchange Time          // when no exchange will be under way: Never during one, 0 for a connection without exchanges
+	Arriving bool          // bytes of the next exchange were read
 
 	// What came of the outcomes before, in this visit.
 	Socket *Socket   // after Look

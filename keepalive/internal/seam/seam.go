@@ -34,6 +34,7 @@ type Funcs[K, G, R, A any] struct {
 
 	Exchanges func(g *G, ending func())
 	Exchange  func(g *G, underWay bool)
+	Begins    func(g *G, begins bool)
 	Drain     func(ctx context.Context, k *K, told func()) error
 
 	SocketTells func(fd uintptr) bool
