@@ -46,8 +46,10 @@ type Config struct {
 	All bool
 
 	// Circuit is how many calls in a row must fail before the node makes none to that target
-	// for CircuitWait, and then one as a trial. Tasks wait meanwhile, and that is no attempt. See
-	// Caller.Call for what is a failure. Zero means 5 and 10s; a negative Circuit means never.
+	// for CircuitWait. Then it makes one each CircuitWait as a trial, until a call succeeds. A trial may
+	// take as long as any other call, and holds up the next one by a second at most. Tasks wait meanwhile,
+	// and that is no attempt. See Caller.Call for what is a failure. Zero means 5 and 10s; a negative
+	// Circuit means never.
 	Circuit     int
 	CircuitWait time.Duration
 

@@ -161,10 +161,10 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 	return until
 }
 
-// tries reports whether a task leased for a trial is not done. w.mu must be held.
+// tries reports whether a task is leased for a trial that has not begun. w.mu must be held.
 func (w *worker) tries() bool {
 	for a := range w.held {
-		if a.trial {
+		if a.trial && a.visit == nil {
 			return true
 		}
 	}

@@ -77,7 +77,10 @@ func withHosts(t *testing.T, cfg timeout.Config) (*rig, *counted, *hosts) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	counts, caller := &counted{Engine: e}, &hosts{calls: map[string]int{}, down: map[string]error{}}
-	cfg.All, cfg.Callers, cfg.Poll = true, map[string]timeout.Caller{"fake": caller}, time.Second
+	cfg.All, cfg.Poll = true, time.Second
+	if cfg.Callers == nil {
+		cfg.Callers = map[string]timeout.Caller{"fake": caller}
+	}
 	return rigOn(t, counts, cfg), counts, caller
 }
 
@@ -214,6 +217,79 @@ func TestTheTrialOfAnOpenCircuitGoesRoundAmongTopicsAndTargets(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sticky is a Caller. Its target fails until it hangs, and hangs until it is well. Only a call that begins then is answered.
+type sticky struct {
+	targets
+	state atomic.Int64
+}
+
+const (
+	stickyFails = iota
+	stickyHangs
+	stickyWell
+)
+
+func (s *sticky) Call(ctx context.Context, _ timeout.Task, call timeout.Callback) error {
+	s.mu.Lock()
+	s.calls[call.Target]++
+	s.mu.Unlock()
+	switch s.state.Load() {
+	case stickyFails:
+		return errRefused
+	case stickyHangs:
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func TestATrialThatHangsHasItsTargetForNoLongerThanTheWaitOfACircuit(t *testing.T) {
+	for name, own := range map[string]string{"callback of the topic": "", "callbacks of tasks": "sticky"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				caller := &sticky{targets: targets{calls: map[string]int{}}}
+				r, _, _ := withHosts(t, timeout.Config{Callers: map[string]timeout.Caller{"fake": caller}, Topic: timeout.Topic{Timeout: time.Hour}})
+				if own == "" {
+					_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Timeout: time.Hour, Callback: &timeout.Callback{Kind: "fake", Target: "sticky"}})
+					require.NoError(t, err)
+				}
+				r.many("orders", 50, own)
+				pass(30 * time.Second)
+				caller.state.Store(stickyHangs)
+				before := caller.count("sticky")
+				pass(50 * time.Second)
+				require.Equal(t, []string{"fake sticky"}, r.OpenCircuits())
+				trials := caller.count("sticky") - before
+				require.InDelta(t, 5, trials, 2, "one each ten seconds")
+				caller.state.Store(stickyWell)
+				pass(30 * time.Second)
+				require.Less(t, r.counts("orders").Pending, int64(15), "those that wait for a retry of their own")
+				require.EqualValues(t, trials, r.counts("orders").Running)
+				require.Empty(t, r.OpenCircuits())
+			})
+		})
+	}
+}
+
+func TestTrialsThatHangAreNoMoreThanTheTopicHasPlaces(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &sticky{targets: targets{calls: map[string]int{}}}
+		r, engine, _ := withHosts(t, timeout.Config{Callers: map[string]timeout.Caller{"fake": caller}})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Concurrency: 3, Timeout: time.Hour, Callback: &timeout.Callback{Kind: "fake", Target: "sticky"}})
+		require.NoError(t, err)
+		r.many("orders", 50, "")
+		pass(30 * time.Second)
+		caller.state.Store(stickyHangs)
+		before := caller.count("sticky")
+		pass(time.Minute)
+		require.Equal(t, 3, caller.count("sticky")-before)
+		leased := engine.leased.Load()
+		pass(time.Minute)
+		require.LessOrEqual(t, engine.leased.Load()-leased, int64(2), "nothing is leased that has to wait")
+		require.Equal(t, []string{"fake sticky"}, r.OpenCircuits())
+	})
 }
 
 // The worker asks whether there is something for a trial, and does not do so again and again.
