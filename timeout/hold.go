@@ -16,7 +16,8 @@ import (
 
 const (
 	// While a worker holds, it looks at one page of waiting tasks per searchEvery. After the last due task it
-	// looks at the following ones after CircuitWait, and after searchAnew at all again.
+	// looks at the following ones after CircuitWait. After as long as all pages took, it looks at all again, since a
+	// task may have been set to a time before: not before CircuitWait, and not later than searchAnew.
 	searchEvery = time.Second
 	searchAnew  = 5 * time.Minute
 
@@ -42,6 +43,7 @@ type hold struct {
 
 	cursor string    // of the page of waiting tasks to look at next
 	search time.Time // when to look at it
+	begun  time.Time // when the first page was looked at
 	anew   time.Time // when to begin with the first page again; zero until the last due task is looked at
 }
 
@@ -358,6 +360,9 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 		h.cursor = ""
 		return
 	}
+	if query.Cursor == "" {
+		h.begun = now
+	}
 	due, last := false, false
 	for i := range page.Tasks {
 		if page.Tasks[i].Callback != nil {
@@ -374,6 +379,6 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 	if page.Next != "" && last {
 		h.cursor, h.search = page.Next, now.Add(searchEvery)
 	} else if h.anew.IsZero() {
-		h.anew = now.Add(searchAnew)
+		h.anew = now.Add(min(max(now.Sub(h.begun), w.c.cfg.CircuitWait), searchAnew))
 	}
 }

@@ -167,26 +167,38 @@ func TestFewTasksPutOffForATargetComeBackSoonHoweverLongItWasDown(t *testing.T) 
 	})
 }
 
-// A node may not know that there are tasks with callbacks of their own behind those that it holds.
-func TestATaskWithACallbackOfItsOwnPassesThoseThatWaitForTheTopics(t *testing.T) {
-	for who, wait := range map[string]time.Duration{"the node itself": 2 * time.Second, "another process": 20 * time.Second} {
-		t.Run(who, func(t *testing.T) {
+// A node may not know that there are tasks with callbacks of their own behind those that it holds, or before them.
+func TestATaskWithACallbackOfItsOwnPassesThoseThatWait(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		served bool          // the others wait for the topic's callback, or for a node
+		other  bool          // another process sets it
+		ago    time.Duration // its action time
+		within time.Duration
+	}{
+		{"behind those that wait for the topic's, set by the node itself", true, false, 0, 2 * time.Second},
+		{"behind those that wait for the topic's", true, true, 0, 20 * time.Second},
+		{"before those that nobody serves", false, true, time.Hour, 20 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				r, engine, caller := withHosts(t, timeout.Config{})
 				caller.set("host/a", errRefused)
-				r.calls("a", "host/a")
+				if c.served {
+					r.calls("a", "host/a")
+				}
 				r.many("a", 1200, "")
 				pass(30 * time.Second)
 				setter := r.Center
-				if who == "another process" {
+				if c.other {
 					var err error
 					setter, err = timeout.New(engine, timeout.Config{})
 					require.NoError(t, err)
 					defer setter.Close()
 				}
-				_, err := setter.Set(t.Context(), timeout.Task{Topic: "a", ID: "own", Callback: &timeout.Callback{Kind: "fake", Target: "other/b"}})
+				_, err := setter.Set(t.Context(), timeout.Task{Topic: "a", ID: "own", Due: time.Now().Add(-c.ago), Callback: &timeout.Callback{Kind: "fake", Target: "other/b"}})
 				require.NoError(t, err)
-				pass(wait)
+				pass(c.within)
 				require.Equal(t, 1, caller.count("other/b"))
 			})
 		})
