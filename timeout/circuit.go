@@ -6,12 +6,10 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // circuits keep dead targets from holding up the others: after too many failures in a row a
-// target gets no call for a while, and then one call as a trial. The worker bounds the simultaneous
+// target gets no call for a while, and then single calls as trials. The worker bounds the simultaneous
 // calls of a target.
 type circuits struct {
 	failures int
@@ -23,19 +21,21 @@ type circuits struct {
 	limit int // the number of targets beyond which some are forgotten, if that is more than kept
 }
 
-// circuit is a unit that fails as a whole, such as a host.
+// circuit is a unit that fails as a whole, such as a host. After too many failures in a row it is open. Then a trial
+// begins each wait, whether the one before has ended or not: a call may take long, and says nothing before its end. From
+// the time of the first trial on, any call that succeeds closes the circuit, be it older.
 type circuit struct {
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil if no circuit ever opens
-	wait    time.Duration
+	failures int // in a row that open it; at most zero means that none do
+	wait     time.Duration
 
-	// mu guards the fields below. The breaker may hold its own lock when it takes mu, so mu is not held
-	// during calls of the breaker.
-	mu       sync.Mutex
+	mu       sync.Mutex                 // guards the fields below
 	calls    int                        // under way
 	answered time.Time                  // when the last one succeeded, or the first one began
+	failed   int                        // calls that failed in a row
 	opened   time.Time                  // when the circuit opened; zero while it is closed
-	until    time.Time                  // no trial before, while it is open
-	trial    bool                       // whether the trial is under way
+	age      int                        // how many times it has opened and closed
+	until    time.Time                  // no further trial before, while it is open
+	trials   int                        // under way, without a verdict
 	claimant string                     // the caller that leases a task for a trial, or empty
 	claimed  time.Time                  // since when
 	tried    map[string]time.Time       // the last trial of each caller since the circuit opened
@@ -55,10 +55,13 @@ const (
 	// circuitForgotten is how long after its time for a trial an open circuit is remembered.
 	circuitForgotten = time.Hour
 
-	// trialTurns is the longest time during which the trial of a circuit is kept for callers whose last
+	// trialTurns is the longest time during which a trial of a circuit is kept for callers whose last
 	// trial was longer ago, and trialClaim the longest one for which a caller may lease a task for it.
 	trialTurns = time.Second
 	trialClaim = time.Second
+
+	// trialLast is the least time for which a trial has the circuit for itself, unless it ends before.
+	trialLast = time.Second
 
 	// triedMost is how many callers of a circuit are remembered with their trials.
 	triedMost = 1000
@@ -86,19 +89,7 @@ func (cs *circuits) of(name string) *circuit {
 	if len(cs.all) >= max(cs.limit, cs.kept) {
 		cs.shed(time.Now())
 	}
-	c := &circuit{answered: time.Now(), wait: cs.wait}
-	if cs.failures > 0 {
-		c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-			Name:        name,
-			MaxRequests: 1,
-			Timeout:     cs.wait,
-			IsExcluded:  func(err error) bool { return errors.Is(err, errNoCall) },
-			ReadyToTrip: func(counts gobreaker.Counts) bool {
-				return int64(counts.ConsecutiveFailures) >= int64(cs.failures)
-			},
-			OnStateChange: func(_ string, _, to gobreaker.State) { c.changed(to, time.Now()) },
-		})
-	}
+	c := &circuit{failures: cs.failures, wait: cs.wait, answered: time.Now()}
 	cs.all[name] = c
 	return c
 }
@@ -129,7 +120,6 @@ func (cs *circuits) shed(now time.Time) {
 
 // idle reports whether the target can be forgotten, if need be with its failures.
 func (c *circuit) idle(now time.Time, failing bool) bool {
-	failed := c.breaker != nil && c.breaker.Counts().ConsecutiveFailures > 0
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls > 0 {
@@ -138,23 +128,28 @@ func (c *circuit) idle(now time.Time, failing bool) bool {
 	if !c.opened.IsZero() {
 		return now.Sub(c.until) > circuitForgotten
 	}
-	return failing || !failed
+	return failing || c.failed == 0
 }
 
-// changed notes a change of the breaker.
-func (c *circuit) changed(to gobreaker.State, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch to {
-	case gobreaker.StateOpen:
-		if c.opened.IsZero() {
-			c.opened = now
-		}
-		c.until = now.Add(c.wait)
-	case gobreaker.StateClosed:
-		c.claimant = ""
-		c.opened, c.until, c.back, c.tried, c.next = time.Time{}, time.Time{}, time.Time{}, nil, nil
+// succeed closes the circuit if it has been open for long enough. c.mu must be held.
+func (c *circuit) succeed(now time.Time) {
+	c.failed = 0
+	if c.opened.IsZero() || now.Sub(c.opened) < c.wait {
+		return
 	}
+	c.age++
+	c.claimant = ""
+	c.opened, c.until, c.back, c.tried, c.next = time.Time{}, time.Time{}, time.Time{}, nil, nil
+	c.ring()
+}
+
+// fail opens the circuit after too many failures. c.mu must be held.
+func (c *circuit) fail(now time.Time) {
+	if c.failed++; c.failures <= 0 || c.failed < c.failures {
+		return
+	}
+	c.age++
+	c.opened, c.until = now, now.Add(c.wait)
 	c.ring()
 }
 
@@ -166,7 +161,7 @@ func (c *circuit) ring() {
 	clear(c.bells)
 }
 
-// OpenCircuits returns, by name, the failing targets that get no calls from this node now, or one as a trial.
+// OpenCircuits returns, by name, the failing targets that get no calls from this node now, or single ones as trials.
 func (c *Center) OpenCircuits() []string {
 	now := time.Now()
 	c.circuits.mu.Lock()
@@ -186,7 +181,7 @@ func (c *Center) OpenCircuits() []string {
 func (c *circuit) open(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.opened.IsZero() && (c.trial || now.Before(c.until.Add(2*trialTurns)))
+	return !c.opened.IsZero() && (c.trials > 0 || now.Before(c.until.Add(2*trialTurns)))
 }
 
 // turn returns when a caller may make a call: now, or a later time while the circuit is open. The bell rings if that
@@ -207,11 +202,8 @@ func (c *circuit) turn(caller string, bell chan struct{}, now time.Time) (at tim
 // turnOf returns when a caller may make a call. The trial goes round: a caller has to wait a little longer, the later
 // it had its last trial. c.mu must be held.
 func (c *circuit) turnOf(caller string, now time.Time) time.Time {
-	switch {
-	case c.opened.IsZero():
+	if c.opened.IsZero() {
 		return now
-	case c.trial: // its end rings
-		return now.Add(max(c.wait, time.Second))
 	}
 	at := c.until.Add(time.Millisecond)
 	if last, tried := c.tried[caller]; tried {
@@ -260,33 +252,23 @@ func (c *circuit) unclaim(caller string) {
 type visit struct {
 	circuit *circuit
 	trial   bool
-	once    sync.Once
-	done    func(error) // of the breaker
+	age     int  // of the circuit when the call began
+	judged  bool // circuit.mu guards it
 }
 
 // enter begins a call, which must end with leave. It returns nil if there may be none now.
 func (c *circuit) enter(caller string) *visit {
 	now := time.Now()
 	c.mu.Lock()
-	may := c.mayCall(caller, now)
-	c.mu.Unlock()
-	if !may {
+	defer c.mu.Unlock()
+	if !c.mayCall(caller, now) {
 		return nil
 	}
-	done := func(error) {}
-	if c.breaker != nil {
-		var err error
-		if done, err = c.breaker.Allow(); err != nil {
-			return nil
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.calls == 0 {
 		c.answered = now
 	}
 	c.calls++
-	v := &visit{circuit: c, done: done, trial: !c.opened.IsZero()}
+	v := &visit{circuit: c, trial: !c.opened.IsZero(), age: c.age}
 	if v.trial {
 		if len(c.tried) == triedMost {
 			clear(c.tried)
@@ -294,35 +276,58 @@ func (c *circuit) enter(caller string) *visit {
 		if c.tried == nil {
 			c.tried = make(map[string]time.Time)
 		}
-		c.trial, c.claimant, c.tried[caller] = true, "", now
+		c.claimant, c.tried[caller] = "", now
+		c.trials++
+		c.until = now.Add(max(c.wait, trialLast))
 	}
 	return v
 }
 
 // leave ends a call with its result.
 func (v *visit) leave(failure error) {
-	v.circuit.mu.Lock()
-	v.circuit.calls--
-	if failure == nil {
-		v.circuit.answered = time.Now()
-	}
-	v.circuit.mu.Unlock()
-	v.judge(failure)
+	v.end(failure, true)
 }
 
-// judge tells the breaker of a call, also before its end: while it tries the target with one call, there is no
-// other. Only the first verdict counts.
+// judge tells the circuit of a call, also before its end. Only the first verdict counts.
 func (v *visit) judge(failure error) {
-	v.once.Do(func() {
-		v.done(failure)
-		if !v.trial {
-			return
+	v.end(failure, false)
+}
+
+// end takes a verdict, and counts a call out that is over. A failure from before the circuit opened or closed says
+// nothing new, and that of a trial leaves it open.
+func (v *visit) end(failure error, over bool) {
+	c, now := v.circuit, time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if over {
+		c.calls--
+		if failure == nil {
+			c.answered = now
 		}
-		v.circuit.mu.Lock()
-		defer v.circuit.mu.Unlock()
-		v.circuit.trial = false
-		v.circuit.ring()
-	})
+	}
+	if v.judged {
+		return
+	}
+	v.judged = true
+	none := errors.Is(failure, errNoCall)
+	if v.trial {
+		c.trials--
+		rest := c.wait
+		if none {
+			rest = 0
+		}
+		if v.age == c.age && now.Add(rest).Before(c.until) {
+			c.until = now.Add(rest)
+		}
+		c.ring()
+	}
+	switch {
+	case none:
+	case failure == nil:
+		c.succeed(now)
+	case c.opened.IsZero() && v.age == c.age:
+		c.fail(now)
+	}
 }
 
 // hangs reports whether calls are under way and none has succeeded for a while.

@@ -101,6 +101,69 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 	})
 }
 
+func TestACircuitHasATrialEachWaitAndClosesByAnyCallThatSucceedsThen(t *testing.T) {
+	fails := errors.New("answer 500")
+	open := func() (*circuit, *visit) {
+		cs := circuits{failures: 2, wait: 10 * time.Second, all: map[string]*circuit{}}
+		c := cs.of("host")
+		old := c.enter("a")
+		c.enter("a").leave(fails)
+		c.enter("a").leave(fails)
+		return c, old
+	}
+	trial := func(c *circuit) *visit {
+		require.Nil(t, c.enter("a"))
+		time.Sleep(c.wait + 2*trialTurns)
+		v := c.enter("a")
+		require.NotNil(t, v)
+		return v
+	}
+	calls := func(c *circuit) bool {
+		first, second := c.enter("b"), c.enter("b")
+		return first != nil && second != nil
+	}
+	for name, steps := range map[string]func(c *circuit, old *visit){
+		"a trial":                            func(c *circuit, _ *visit) { trial(c).leave(nil) },
+		"a second trial beside the first":    func(c *circuit, _ *visit) { trial(c); trial(c).leave(nil) },
+		"a trial after another one began":    func(c *circuit, _ *visit) { v := trial(c); trial(c); v.leave(nil) },
+		"a trial after another one failed":   func(c *circuit, _ *visit) { v := trial(c); trial(c).leave(fails); v.leave(nil) },
+		"a call from before, during a trial": func(c *circuit, old *visit) { trial(c); old.leave(nil) },
+		"a call from before, after a trial":  func(c *circuit, old *visit) { trial(c).leave(fails); old.leave(nil) },
+		"a trial, and older failures":        func(c *circuit, old *visit) { v := trial(c); trial(c).leave(nil); v.leave(fails); old.leave(fails) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, old := open()
+				steps(c, old)
+				require.True(t, calls(c))
+			})
+		})
+	}
+	for name, steps := range map[string]func(c *circuit, old *visit){
+		"a call from before, at once":  func(_ *circuit, old *visit) { old.leave(nil) },
+		"a trial that fails":           func(c *circuit, _ *visit) { trial(c).leave(fails) },
+		"a trial that is given up":     func(c *circuit, _ *visit) { v := trial(c); v.judge(fails); v.leave(nil) },
+		"two failures after a success": func(c *circuit, _ *visit) { trial(c).leave(nil); c.enter("a").leave(fails); c.enter("a").leave(fails) },
+	} {
+		t.Run("not by "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, old := open()
+				steps(c, old)
+				require.False(t, calls(c))
+			})
+		})
+	}
+	t.Run("a trial broken off makes room for the next one", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := open()
+			trial(c).leave(errNoCall)
+			time.Sleep(2 * trialTurns)
+			require.NotNil(t, c.enter("a"))
+			require.Nil(t, c.enter("a"))
+		})
+	})
+}
+
 func TestATaskThatIsPutOffWaitsNoLongerThanTheTargetWasDown(t *testing.T) {
 	const wait = 10 * time.Second
 	now := time.Now()

@@ -12,13 +12,18 @@ import (
 // callback if it has no handler. If a topic has no others, its worker holds: it leases none, or one for each trial of
 // the circuit. So what waits costs nothing, however much it is, and keeps its time. If tasks have callbacks of their
 // own, the worker must lease the others to reach them, and puts the others off. It knows of those that it has leased,
-// and of those set on this node. While it holds, Center.search looks for more of them.
+// and of those set on this node. While it holds, Center.search looks for more of them. It holds again if it has met none
+// for metFor.
 
 const (
 	// While a worker holds, it looks at one page of waiting tasks per searchEvery. After the last due task it
-	// looks at the following ones after CircuitWait, and after searchAnew at all again.
+	// looks at the following ones after CircuitWait. After as long as all pages took, it looks at all again, since a
+	// task may have been set to a time before: not before CircuitWait, and not later than searchAnew.
 	searchEvery = time.Second
 	searchAnew  = 5 * time.Minute
+
+	// metFor is how long a worker does not hold after it has met a task with a callback of its own.
+	metFor = 5 * time.Minute
 
 	// putOffMerged is the time for which tasks put off are remembered together.
 	putOffMerged = 5 * time.Second
@@ -26,10 +31,11 @@ const (
 
 // hold is what a worker knows of tasks that it can't run. worker.mu guards it.
 type hold struct {
-	unable bool    // whether the node has no handler, and can't make a callback of the topic
-	own    bool    // whether there are tasks with callbacks of their own
-	common string  // the circuit of the topic's callback; empty if there is none, or nothing is known of it
-	leases leasing // how many tasks may be leased now
+	unable bool      // whether the node has no handler, and can't make a callback of the topic
+	own    bool      // whether there are tasks with callbacks of their own, or were until metFor ago
+	met    time.Time // when the last of them was met
+	common string    // the circuit of the topic's callback; empty if there is none, or nothing is known of it
+	leases leasing   // how many tasks may be leased now
 
 	stranded time.Time // since when tasks without a callback are due and the node is not able; zero if there are none
 	until    time.Time // when they are back, if the node puts them off
@@ -42,6 +48,7 @@ type hold struct {
 
 	cursor string    // of the page of waiting tasks to look at next
 	search time.Time // when to look at it
+	begun  time.Time // when the first page was looked at
 	anew   time.Time // when to begin with the first page again; zero until the last due task is looked at
 }
 
@@ -97,6 +104,7 @@ func (w *worker) caller(call *Callback) string { return w.name + " " + call.Targ
 
 // meets notes that there are tasks with callbacks of their own. w.mu must be held.
 func (w *worker) meets(now time.Time) {
+	w.hold.met = now
 	if w.hold.own || w.topic.Pull {
 		return
 	}
@@ -113,8 +121,11 @@ func (c *Center) meet(tasks ...Task) {
 		}
 		last = tasks[i].Topic
 		c.mu.Lock()
-		w := c.workers[tasks[i].Topic]
+		w, node := c.workers[last], c.takeBare(last)
 		c.mu.Unlock()
+		if node != "" {
+			c.cfg.Logger.Warn("timeout: a task has a callback of its own, and a node with a handler for its topic has no Callers: the task waits while its slot belongs to that node", "topic", last, "node", node)
+		}
 		if w != nil {
 			w.mu.Lock()
 			w.meets(time.Now())
@@ -127,6 +138,11 @@ func (c *Center) meet(tasks ...Task) {
 // knows. w.mu must be held.
 func (w *worker) restrain(now time.Time) (until time.Time) {
 	h := &w.hold
+	if h.own && now.Sub(h.met) > metFor {
+		if h.own = false; !now.Before(h.until) {
+			h.stranded = time.Time{} // none of them has come back
+		}
+	}
 	leases, holds := leaseAny, false
 	switch {
 	case h.own || w.topic.Pull:
@@ -161,10 +177,10 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 	return until
 }
 
-// tries reports whether a task leased for a trial is not done. w.mu must be held.
+// tries reports whether a task is leased for a trial that has not begun. w.mu must be held.
 func (w *worker) tries() bool {
 	for a := range w.held {
-		if a.trial {
+		if a.trial && a.visit == nil {
 			return true
 		}
 	}
@@ -358,6 +374,9 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 		h.cursor = ""
 		return
 	}
+	if query.Cursor == "" {
+		h.begun = now
+	}
 	due, last := false, false
 	for i := range page.Tasks {
 		if page.Tasks[i].Callback != nil {
@@ -374,6 +393,6 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 	if page.Next != "" && last {
 		h.cursor, h.search = page.Next, now.Add(searchEvery)
 	} else if h.anew.IsZero() {
-		h.anew = now.Add(searchAnew)
+		h.anew = now.Add(min(max(now.Sub(h.begun), w.c.cfg.CircuitWait), searchAnew))
 	}
 }

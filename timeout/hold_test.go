@@ -77,7 +77,10 @@ func withHosts(t *testing.T, cfg timeout.Config) (*rig, *counted, *hosts) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	counts, caller := &counted{Engine: e}, &hosts{calls: map[string]int{}, down: map[string]error{}}
-	cfg.All, cfg.Callers, cfg.Poll = true, map[string]timeout.Caller{"fake": caller}, time.Second
+	cfg.All, cfg.Poll = true, time.Second
+	if cfg.Callers == nil {
+		cfg.Callers = map[string]timeout.Caller{"fake": caller}
+	}
 	return rigOn(t, counts, cfg), counts, caller
 }
 
@@ -133,6 +136,25 @@ func TestNothingIsLeasedForATargetThatIsDownButItsTrials(t *testing.T) {
 	})
 }
 
+func TestATopicThatOnceHadATaskWithACallbackOfItsOwnIsHeldAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{})
+		r.calls("a", "host/a")
+		r.many("a", 1, "other/b")
+		pass(time.Second)
+		require.Equal(t, 1, caller.count("other/b"))
+		caller.set("host/a", errRefused)
+		r.many("a", 100, "")
+		pass(time.Minute)
+		leased := engine.leased.Load()
+		require.Greater(t, leased, int64(200), "others of that kind may stand behind")
+		pass(6 * time.Minute)
+		leased, calls := engine.leased.Load(), caller.count("host/a")
+		pass(5 * time.Minute)
+		require.EqualValues(t, caller.count("host/a")-calls, engine.leased.Load()-leased, "the trials")
+	})
+}
+
 func TestManyTasksPutOffForATargetCostNoMoreThanFew(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, engine, caller := withHosts(t, timeout.Config{})
@@ -164,26 +186,38 @@ func TestFewTasksPutOffForATargetComeBackSoonHoweverLongItWasDown(t *testing.T) 
 	})
 }
 
-// A node may not know that there are tasks with callbacks of their own behind those that it holds.
-func TestATaskWithACallbackOfItsOwnPassesThoseThatWaitForTheTopics(t *testing.T) {
-	for who, wait := range map[string]time.Duration{"the node itself": 2 * time.Second, "another process": 20 * time.Second} {
-		t.Run(who, func(t *testing.T) {
+// A node may not know that there are tasks with callbacks of their own behind those that it holds, or before them.
+func TestATaskWithACallbackOfItsOwnPassesThoseThatWait(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		served bool          // the others wait for the topic's callback, or for a node
+		other  bool          // another process sets it
+		ago    time.Duration // its action time
+		within time.Duration
+	}{
+		{"behind those that wait for the topic's, set by the node itself", true, false, 0, 2 * time.Second},
+		{"behind those that wait for the topic's", true, true, 0, 20 * time.Second},
+		{"before those that nobody serves", false, true, time.Hour, 20 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				r, engine, caller := withHosts(t, timeout.Config{})
 				caller.set("host/a", errRefused)
-				r.calls("a", "host/a")
+				if c.served {
+					r.calls("a", "host/a")
+				}
 				r.many("a", 1200, "")
 				pass(30 * time.Second)
 				setter := r.Center
-				if who == "another process" {
+				if c.other {
 					var err error
 					setter, err = timeout.New(engine, timeout.Config{})
 					require.NoError(t, err)
 					defer setter.Close()
 				}
-				_, err := setter.Set(t.Context(), timeout.Task{Topic: "a", ID: "own", Callback: &timeout.Callback{Kind: "fake", Target: "other/b"}})
+				_, err := setter.Set(t.Context(), timeout.Task{Topic: "a", ID: "own", Due: time.Now().Add(-c.ago), Callback: &timeout.Callback{Kind: "fake", Target: "other/b"}})
 				require.NoError(t, err)
-				pass(wait)
+				pass(c.within)
 				require.Equal(t, 1, caller.count("other/b"))
 			})
 		})
@@ -214,6 +248,79 @@ func TestTheTrialOfAnOpenCircuitGoesRoundAmongTopicsAndTargets(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sticky is a Caller. Its target fails until it hangs, and hangs until it is well. Only a call that begins then is answered.
+type sticky struct {
+	targets
+	state atomic.Int64
+}
+
+const (
+	stickyFails = iota
+	stickyHangs
+	stickyWell
+)
+
+func (s *sticky) Call(ctx context.Context, _ timeout.Task, call timeout.Callback) error {
+	s.mu.Lock()
+	s.calls[call.Target]++
+	s.mu.Unlock()
+	switch s.state.Load() {
+	case stickyFails:
+		return errRefused
+	case stickyHangs:
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func TestATrialThatHangsHasItsTargetForNoLongerThanTheWaitOfACircuit(t *testing.T) {
+	for name, own := range map[string]string{"callback of the topic": "", "callbacks of tasks": "sticky"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				caller := &sticky{targets: targets{calls: map[string]int{}}}
+				r, _, _ := withHosts(t, timeout.Config{Callers: map[string]timeout.Caller{"fake": caller}, Topic: timeout.Topic{Timeout: time.Hour}})
+				if own == "" {
+					_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Timeout: time.Hour, Callback: &timeout.Callback{Kind: "fake", Target: "sticky"}})
+					require.NoError(t, err)
+				}
+				r.many("orders", 50, own)
+				pass(30 * time.Second)
+				caller.state.Store(stickyHangs)
+				before := caller.count("sticky")
+				pass(50 * time.Second)
+				require.Equal(t, []string{"fake sticky"}, r.OpenCircuits())
+				trials := caller.count("sticky") - before
+				require.InDelta(t, 5, trials, 2, "one each ten seconds")
+				caller.state.Store(stickyWell)
+				pass(30 * time.Second)
+				require.Less(t, r.counts("orders").Pending, int64(15), "those that wait for a retry of their own")
+				require.EqualValues(t, trials, r.counts("orders").Running)
+				require.Empty(t, r.OpenCircuits())
+			})
+		})
+	}
+}
+
+func TestTrialsThatHangAreNoMoreThanTheTopicHasPlaces(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &sticky{targets: targets{calls: map[string]int{}}}
+		r, engine, _ := withHosts(t, timeout.Config{Callers: map[string]timeout.Caller{"fake": caller}})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Concurrency: 3, Timeout: time.Hour, Callback: &timeout.Callback{Kind: "fake", Target: "sticky"}})
+		require.NoError(t, err)
+		r.many("orders", 50, "")
+		pass(30 * time.Second)
+		caller.state.Store(stickyHangs)
+		before := caller.count("sticky")
+		pass(time.Minute)
+		require.Equal(t, 3, caller.count("sticky")-before)
+		leased := engine.leased.Load()
+		pass(time.Minute)
+		require.LessOrEqual(t, engine.leased.Load()-leased, int64(2), "nothing is leased that has to wait")
+		require.Equal(t, []string{"fake sticky"}, r.OpenCircuits())
+	})
 }
 
 // The worker asks whether there is something for a trial, and does not do so again and again.
@@ -279,6 +386,23 @@ func (l *logged) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
+}
+
+func TestWhatANodeHoldsForATargetThatItAloneCanNotReachIsRunByAnotherNode(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, cut := withHosts(t, timeout.Config{Node: "cut off"})
+		cut.set("host/a", errRefused)
+		well := &hosts{calls: map[string]int{}}
+		rigOn(t, engine, timeout.Config{Node: "well", All: true, Poll: time.Second, Callers: map[string]timeout.Caller{"fake": well}})
+		r.calls("a", "host/a")
+		pass(20 * time.Second)
+		r.many("a", 300, "")
+		pass(10 * time.Second)
+		require.Greater(t, r.counts("a").Pending, int64(100), "the slots of the node that is cut off")
+		pass(70 * time.Second) // two and a half leases
+		require.Less(t, r.counts("a").Pending, int64(15), "its trials")
+		require.Greater(t, well.count("host/a"), 285)
+	})
 }
 
 const stranded = "due tasks that no node can run"
@@ -442,5 +566,52 @@ func TestANodeTellsOfDueTasksWhoseOwnCallbacksItCanNotMake(t *testing.T) {
 		pass(5 * time.Minute)
 		require.Equal(t, 64, caller.count("host/a"), "the slots belong to a node with the Caller now")
 		require.Empty(t, r.Unserved())
+	})
+}
+
+func TestATaskWhoseOwnCallbackANodeWithTheHandlerCanNotMakeIsRefusedThereAndWarnedOfElsewhere(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := new(logged)
+		r, engine, caller := withHosts(t, timeout.Config{Node: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "pulled", Pull: true})
+		require.NoError(t, err)
+		bare := rigOn(t, engine, timeout.Config{Node: "b"})
+		able := rigOn(t, engine, timeout.Config{Node: "c", Callers: map[string]timeout.Caller{"fake": caller}})
+		done := func(context.Context, timeout.Task) error { return nil }
+		for _, topic := range []string{"orders", "pulled"} {
+			require.NoError(t, bare.Handle(topic, done))
+		}
+		require.NoError(t, able.Handle("mails", done))
+		pass(20 * time.Second)
+		own := func(topic string) timeout.Task {
+			return timeout.Task{Topic: topic, ID: "1", After: time.Hour, Callback: &timeout.Callback{Kind: "fake", Target: "host/a"}}
+		}
+		_, err = bare.Set(t.Context(), own("orders"))
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, `callback of kind "fake" of a task on topic orders`)
+		_, err = bare.SetAll(t.Context(), []timeout.Task{own("hooks"), own("orders")})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		for _, topic := range []string{"hooks", "mails", "pulled"} {
+			_, err = bare.Set(t.Context(), own(topic))
+			require.NoError(t, err, topic)
+			_, err = r.Set(t.Context(), own(topic))
+			require.NoError(t, err, topic)
+		}
+		const warned = "a node with a handler for its topic has no Callers"
+		require.Zero(t, log.count(warned))
+		for range 3 {
+			_, err = r.Set(t.Context(), own("orders"))
+			require.NoError(t, err)
+			_, err = r.SetAll(t.Context(), []timeout.Task{own("hooks"), own("orders")})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, log.count(warned))
+		require.Equal(t, 1, log.count("topic=orders node=b"))
+
+		require.NoError(t, bare.stop())
+		pass(20 * time.Second)
+		_, err = r.Set(t.Context(), own("orders"))
+		require.NoError(t, err)
+		require.Equal(t, 1, log.count(warned))
 	})
 }
