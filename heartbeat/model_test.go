@@ -13,13 +13,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // Random clients and servers, and the invariants of all: no silence is too long, no connection is
 // closed while the server answers in time, and none is kept for long after the server has fallen
 // silent.
 func TestRandomLives(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testmain.Race {
+		seeds /= 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomLife(t, rand.New(rand.NewPCG(seed, 1))) })
 		})

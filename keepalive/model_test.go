@@ -10,12 +10,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // Random touches, timeouts, updates, holds: nobody is closed before the shortest time in force
 // since its last touch, nor much later than the longest.
 func TestPoliciesAgreeWithModel(t *testing.T) {
-	for seed := range uint64(24) {
+	seeds := uint64(24)
+	if testmain.Race {
+		seeds /= 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { model(t, seed) })
 		})

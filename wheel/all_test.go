@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // While All goes through the timers, others start, end, are moved, come due and are filed
@@ -44,7 +46,11 @@ func TestAllSeesEachTimerOnceWhateverMoves(t *testing.T) {
 	})
 	defer moving.Wait()
 	defer close(over)
-	for range 20 {
+	walks := 20
+	if testmain.Race {
+		walks = 8
+	}
+	for range walks {
 		seen := make(map[*TimerOf[int]]int, timers)
 		for _, timer := range w.timers() {
 			seen[timer]++

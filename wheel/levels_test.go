@@ -6,10 +6,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
+	places := 5000
+	if testmain.Race {
+		places /= 5
+	}
 	for _, sizes := range append(modelLevels, []int{60, 60, 24, 7}, []int{512, 64, 64}) {
 		t.Run(fmt.Sprintf("levels=%v", sizes), func(t *testing.T) {
 			l := makeLevels[int](sizes)
@@ -17,7 +23,7 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 			for _, s := range sizes {
 				turn *= uint64(s)
 			}
-			for range 5000 {
+			for range places {
 				hand := rnd.Uint64N(5 * turn)
 				due := hand + 1 + rnd.Uint64N(1+rnd.Uint64N(3*turn))
 				slot, visit := l.place(hand, due)

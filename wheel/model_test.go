@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // The model is the promise of the wheel in its simplest form: a map of timers, searched on
@@ -552,9 +554,13 @@ var modelLevels = [][]int{
 }
 
 func TestWheelAgreesWithModel(t *testing.T) {
+	seeds := uint64(12)
+	if testmain.Race {
+		seeds = 4 // each sleep once
+	}
 	for _, levels := range modelLevels {
 		t.Run(fmt.Sprintf("levels=%v", levels), func(t *testing.T) {
-			for seed := range uint64(12) {
+			for seed := range seeds {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				r := newSleeper(t, 10*time.Millisecond, 1+int(seed%4)*3, levels)
 				for range 300 {

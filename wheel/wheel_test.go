@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func newTestWheel(t testing.TB, cfg Config) *Wheel {
@@ -632,7 +634,11 @@ func TestTimersThatAreHeldBackExpireWithinTheTick(t *testing.T) {
 }
 
 func TestAMillionInOneTick(t *testing.T) {
-	const n, workers = 1_000_000, 4
+	const workers = 4
+	n := 1_000_000
+	if testmain.Race {
+		n /= 5
+	}
 	var fired, running, most atomic.Int64
 	w, err := startDue(Config{Tick: 10 * ms, Workers: workers}, func(t *TimerOf[struct{}], _ struct{}) {
 		for now, before := running.Add(1), most.Load(); now > before && !most.CompareAndSwap(before, now); {
@@ -651,14 +657,14 @@ func TestAMillionInOneTick(t *testing.T) {
 	}
 	timers := make([]TimerOf[struct{}], n)
 	for i := range timers {
-		require.NoError(t, w.Start(&timers[i], struct{}{}, time.Hour))
+		require.NoError(failer{t}, w.Start(&timers[i], struct{}{}, time.Hour))
 	}
 	for i := range timers {
 		if timers[i].Move(20 * ms); i%100 == 0 {
 			requireFew()
 		}
 	}
-	for begun := time.Now(); fired.Load() < n; time.Sleep(ms) {
+	for begun := time.Now(); fired.Load() < int64(n); time.Sleep(ms) {
 		require.Less(t, time.Since(begun), time.Minute)
 		requireFew()
 	}
@@ -670,19 +676,24 @@ func TestAMillionInOneTick(t *testing.T) {
 // leave nothing behind, either.
 func TestChurnLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		churn, rounds := 200_000, 100
+		if testmain.Race {
+			churn, rounds = 20_000, 10
+		}
 		for _, live := range []int{0, 10_000} {
 			w := newTestWheel(t, Config{})
 			timers := make([]*Timer, live)
 			for i := range timers {
 				timers[i] = w.AfterFunc(time.Hour, func() {})
 			}
-			for i := range 200_000 {
-				require.True(t, w.AfterFunc(time.Hour+time.Duration(i%977)*time.Second, func() {}).Remove())
+			f := failer{t}
+			for i := range churn {
+				require.True(f, w.AfterFunc(time.Hour+time.Duration(i%977)*time.Second, func() {}).Remove())
 			}
-			for range 100 {
+			for range rounds {
 				for _, timer := range timers {
-					require.True(t, timer.Move(time.Minute))
-					require.True(t, timer.Touch())
+					require.True(f, timer.Move(time.Minute))
+					require.True(f, timer.Touch())
 				}
 			}
 			require.Equal(t, live, w.Len())

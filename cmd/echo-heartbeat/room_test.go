@@ -95,7 +95,7 @@ func TestPeersThatStayLockNobodyOut(t *testing.T) {
 				require.Eventually(t, func() bool {
 					n := p.descriptors(t)
 					return n > 0 && n <= before+2*adminConns
-				}, eternal, time.Millisecond, "half of them have to go, as soon as they can")
+				}, eternal, 20*time.Millisecond, "half of them have to go, as soon as they can")
 			}
 		})
 	}

@@ -1,10 +1,13 @@
 package testserver
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -234,11 +237,52 @@ func (c *Cluster) AwaitTakeover(t testing.TB, replicas []*Server) *Server {
 	return taken
 }
 
-// ask returns the answer of a Redis server.
+// ask returns the answer of a Redis server, each string of it in a line, as redis-cli prints it. It starts no redis-cli:
+// a state is asked for until it is there, of all nodes, and a program each time would be most of the work.
 func (s *Server) ask(command ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return redisCLI(ctx, append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, command...)...)
+	conn, err := net.DialTimeout("tcp", s.Addr, patience)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\n", strings.Join(command, " ")); err != nil {
+		return "", err
+	}
+	said, err := readReply(bufio.NewReader(conn))
+	if err != nil {
+		return "", fmt.Errorf("%s to %s: %w", strings.Join(command, " "), s.Addr, err)
+	}
+	return said, nil
+}
+
+// readReply reads a reply of RESP 2.
+func readReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	kind, line := line[0], strings.TrimSpace(line[1:])
+	n, _ := strconv.Atoi(line)
+	switch kind {
+	case '-':
+		return "", errors.New(line)
+	case '$':
+		text := make([]byte, max(0, n+len("\r\n")))
+		_, err := io.ReadFull(r, text)
+		return strings.TrimSuffix(string(text), "\r\n"), err
+	case '*':
+		all := make([]string, max(0, n))
+		for i := range all {
+			if all[i], err = readReply(r); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(all, "\n"), nil
+	}
+	return line, nil
 }
 
 // needRedis ends a test if the programs of a Redis Cluster are missing.

@@ -75,7 +75,7 @@ func TestDataSurvivesAKill(t *testing.T) {
 	redis.Restart(t)
 	said, err := redis.ask("GET", "key")
 	require.NoError(t, err)
-	require.Equal(t, "value\n", said)
+	require.Equal(t, "value", said)
 
 	ctx := t.Context()
 	postgres := Postgres(t, NoFsync)

@@ -114,7 +114,7 @@ func requireIdle(t testing.TB, k *keepalive.Keeper, n int, minIdle time.Duration
 			}
 		}
 		return true
-	}, eternal, ms)
+	}, eternal, 20*ms) // each look asks all connections
 }
 
 // An eviction is decided in the connection's event loop. While one loop is blocked its

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -195,8 +196,8 @@ func TestEveryPairOfPoliciesAgreesWithModel(t *testing.T) {
 		}
 	}
 	d := depth()
-	if raceEnabled && *depthFlag == 0 {
-		d-- // scripts/test-rest goes deeper without the race detector, which costs 18 times as much here
+	if testmain.Race && *depthFlag == 0 {
+		d--
 	}
 	compare(t, pairs, 2, d)
 }
@@ -235,7 +236,7 @@ func depth() int {
 	switch {
 	case *depthFlag > 0:
 		return *depthFlag
-	case testing.Short() || raceEnabled:
+	case testing.Short() || testmain.Race:
 		return 4
 	}
 	return 5

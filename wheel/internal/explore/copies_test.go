@@ -98,7 +98,7 @@ func build(t *testing.T, copies map[string][]patch) explorer {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), list, 0o600))
 	binary := filepath.Join(dir, "explorer")
-	out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./copies/main").CombinedOutput()
+	out, err := exec.Command("go", "build", "-race=false", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./copies/main").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return explorer(binary)
 }

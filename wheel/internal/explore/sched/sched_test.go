@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -213,9 +215,17 @@ func TestAPanicIsFound(t *testing.T) {
 	require.ErrorContains(t, r.Failure, "oops")
 }
 
+// seeds is how many random programs are tried.
+func seeds() uint64 {
+	if testmain.Race {
+		return 6
+	}
+	return 20
+}
+
 // A cut run ends like another run. So all outcomes are seen without it.
 func TestCutRunsAddNothing(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range seeds() {
 		for _, preemptions := range []int{1, 2, unlimited} {
 			p := program{seed: seed, history: true}
 			want, all := p.outcomes(t, &search{preemptions: preemptions})
@@ -229,7 +239,7 @@ func TestCutRunsAddNothing(t *testing.T) {
 // A guarded read is in no race. So all outcomes are seen if it has no step. But a call may end
 // earlier for that, which only makes the check of an order of the calls stricter.
 func TestStepsOfGuardedReadsAddNothing(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range seeds() {
 		want, all := program{seed: seed}.outcomes(t, &search{preemptions: unlimited})
 		got, few := program{seed: seed, guarded: true}.outcomes(t, &search{preemptions: unlimited})
 		require.Equal(t, want, got, "seed %d", seed)
