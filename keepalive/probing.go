@@ -90,8 +90,11 @@ func (v *visit) probe(why rules.Reason) {
 	if up := v.upgradeNow(); up != nil {
 		send = up.probe
 	}
+	now := max(1, k.now())
 	v.mu.Lock()
-	u.probed = max(1, k.now())
+	if u.probed == 0 || v.state().Silence.Stage != rules.Probing { // else the answer may be one to an earlier probe
+		u.probed = now
+	}
 	v.mu.Unlock()
 	v.call("Probe.Send", func() {
 		if err := send(); err != nil {
@@ -105,7 +108,8 @@ func (v *visit) probe(why rules.Reason) {
 }
 
 // Pong is called for the peer's answer to a probe. It is a Touch, and the time since the probe
-// is the round trip, or 0 if there was no probe to answer. Time for which the process was stopped does
+// is the round trip, or 0 if there was no probe to answer. After several probes it is the time since the
+// first of them, the longest that the round trip may have been. Time for which the process was stopped does
 // not count, and just after it a round trip may be 0. ok is the result of the Touch.
 func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 	if !g.isOpen() {

@@ -12,7 +12,7 @@ type user struct {
 	value     any
 	context   context.Context
 	cancel    context.CancelCauseFunc
-	probed    rules.Time // of the last unanswered probe, or 0
+	probed    rules.Time // of the first unanswered probe of a silence, or 0
 	roundTrip time.Duration
 	upgrade   *upgrade   // or nil
 	exchanges *exchanges // or nil

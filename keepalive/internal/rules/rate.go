@@ -59,7 +59,9 @@ func (d *decision) rated() (Outcome, bool) {
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(lasted/d.p.MinBeat)+1
 	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*k.Asked.Sub(q.Began).Seconds()
-	strike(&q.TooMany, tooMany)
+	if strike(&q.TooMany, tooMany); tooMany {
+		q.Beats = d.e.Beats // the same beats strike once, also if the window goes on
+	}
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)
 	if k.Unread == 0 {

@@ -37,6 +37,15 @@ func TestRates(t *testing.T) {
 			{now: at(10), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 7 }), want: quiet},
 			{now: at(11), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 7 }), want: quiet},
 		}},
+		{"bytes wait, and one burst is one strike", many, []row{
+			{now: at(10), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 30 }), want: quiet},
+			{now: at(20), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 30 }), want: quiet},
+			{now: at(30), with: and(bytes(0, 0), func(e *rules.Evidence) { e.Beats = 30 }), want: quiet},
+		}},
+		{"bytes wait, and each window has a burst", many, []row{
+			{now: at(10), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 30 }), want: quiet},
+			{now: at(20), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 60 }), want: ends(rules.TooMany)},
+		}},
 		{"not in a row", many, []row{{now: at(10), with: beats(7), want: quiet}, {now: at(20), with: beats(13), want: quiet}, {now: at(30), with: beats(20), want: quiet}}},
 		{"a late look", many, []row{{now: at(14), with: beats(8), want: quiet}, {now: at(24), with: beats(8), want: quiet}}},
 		{"after a stall, beats come that were sent in it", many, []row{
