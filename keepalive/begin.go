@@ -159,6 +159,7 @@ func (g *Guard) release() bool {
 
 // closed counts a closed connection and tells OnClose. Adapters call it once.
 func (g *Guard) closed(reason Reason) {
+	reason = reason.orLocal()
 	k := g.keeper
 	k.counts.closed[reason].Add(1)
 	age := k.now().Sub(g.born)

@@ -90,6 +90,14 @@ func Reasons() []Reason {
 	return all
 }
 
+// orLocal returns the reason, or ReasonLocal if it is none.
+func (r Reason) orLocal() Reason {
+	if r == 0 || r >= reasons {
+		return ReasonLocal
+	}
+	return r
+}
+
 // String returns the name of the reason: one word in lower case.
 func (r Reason) String() string {
 	if r == 0 || r >= reasons {

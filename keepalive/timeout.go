@@ -218,9 +218,6 @@ func (g *Guard) Close(reason Reason) bool {
 	if !g.isOpen() {
 		return false
 	}
-	if reason == 0 || reason >= reasons {
-		reason = ReasonLocal
-	}
-	g.condemn(reason)
+	g.condemn(reason.orLocal())
 	return true
 }
