@@ -111,8 +111,11 @@ func (g *Guard) Hold() (release func()) {
 }
 
 func (g *Guard) hold(n int32) {
-	now := g.keeper.now()
-	g.keeper.lookAtClock()
+	var now rules.Time
+	if n < 0 { // it begins anew
+		now = g.keeper.now()
+		g.keeper.lookAtClock()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
@@ -123,7 +126,6 @@ func (g *Guard) hold(n int32) {
 	g.setState(s, g.limitNow())
 }
 
-// isHeld reports whether the connection is held.
 func (g *Guard) isHeld() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
