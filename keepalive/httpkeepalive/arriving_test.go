@@ -166,6 +166,7 @@ func TestARequestThatHasBegunToArriveIsAnswered(t *testing.T) {
 					time.Sleep(time.Minute - lastWord/2)
 					_, err := io.WriteString(a.client, halves[0])
 					require.NoError(t, err)
+					synctest.Wait() // it is read
 					wait := func() error { return nil }
 					if test.begin != nil {
 						wait = test.begin(a)
@@ -216,6 +217,7 @@ func TestAHeaderHasTenSecondsToArrive(t *testing.T) {
 				a.ask(t, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 				_, err := io.WriteString(a.client, halves[0])
 				require.NoError(t, err)
+				synctest.Wait()         // it is read
 				time.Sleep(time.Minute) // an age has come
 				begin, grace := time.Now(), lastWord+maxHeader
 				wait := func() error { return nil }
@@ -250,6 +252,7 @@ func TestOtherLimitsOfAHeaderHold(t *testing.T) {
 			begin := time.Now()
 			_, err := io.WriteString(a.client, halves[0])
 			require.NoError(t, err)
+			synctest.Wait() // it is read
 			answered := inBackground(func() error { _, err := io.Copy(io.Discard, a.in); return err })
 			require.NoError(t, a.k.Drain(t.Context(), 0))
 			require.NoError(t, answered())
@@ -267,6 +270,7 @@ func TestOtherLimitsOfAHeaderHold(t *testing.T) {
 				a.ask(t, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 				_, err := io.WriteString(a.client, halves[0])
 				require.NoError(t, err)
+				synctest.Wait() // it is read
 				begin := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
@@ -298,6 +302,7 @@ func TestBytesBeforeTheFirstRequestOverTLSHaveALastWordOfTheirOwn(t *testing.T) 
 				time.Sleep(lastWord / 2)
 				_, err := io.WriteString(a.client, halves[0])
 				require.NoError(t, err)
+				synctest.Wait() // it is read
 				time.Sleep(test.pause)
 				if test.want == nil {
 					require.Equal(t, keepalive.ReasonDrain, a.finish(t))
@@ -323,6 +328,7 @@ func TestShutdownAnswersAFirstRequest(t *testing.T) {
 				time.Sleep(lastWord - 100*time.Millisecond)
 				_, err := io.WriteString(a.client, halves[0])
 				require.NoError(t, err)
+				synctest.Wait() // it is read
 				require.Equal(t, keepalive.ReasonDrain, a.finish(t))
 				require.NoError(t, down())
 			})
@@ -338,6 +344,7 @@ func TestIdleConnectionsStayUntilTheServerIsTold(t *testing.T) {
 		defer end()
 		_, err := io.WriteString(a.client, halves[0])
 		require.NoError(t, err)
+		synctest.Wait()           // it is read
 		inner, peer := net.Pipe() // of another server, which shuts down by itself
 		defer peer.Close()
 		other := a.k.Conn(inner)
