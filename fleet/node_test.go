@@ -699,6 +699,7 @@ func TestWhatIsImpossibleIsRefusedWithTheLimit(t *testing.T) {
 		"Lease 1m30s, must be at least 2 Renew (45s), 2 Timeout (3s) and Sweep (500ms),": func(c *Config) { c.Renew = 45 * time.Second },
 		"Jitter 0.9, must be at most 0.5":                                                func(c *Config) { c.Jitter = 0.9 },
 		"MaxExpire 2, must be at most 1":                                                 func(c *Config) { c.MaxExpire = 2 },
+		"Keeper, must be nil or one from keepalive.New":                                  func(c *Config) { c.Keeper = new(keepalive.Keeper) },
 		"Calls 257, must be from 1 to 256":                                               func(c *Config) { c.Calls = 257 },
 		"Sweep 1h0m0s, must be from 1ms to 15s":                                          func(c *Config) { c.Sweep = time.Hour },
 		"NodeLease 10ms, must be from 300ms to Lease, 10m0s":                             func(c *Config) { c.NodeLease = 10 * time.Millisecond },

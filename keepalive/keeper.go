@@ -93,9 +93,12 @@ func New(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// must panics for a Keeper that New has not made: it could keep nobody.
+// isMade reports whether New has made k. Nil and the zero Keeper can keep nobody.
+func (k *Keeper) isMade() bool { return k != nil && k.pool != nil }
+
+// must panics for a Keeper that New has not made.
 func (k *Keeper) must(do string) {
-	if k == nil || k.pool == nil {
+	if !k.isMade() {
 		panic("keepalive: " + do + " needs a Keeper from New")
 	}
 }

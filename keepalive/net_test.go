@@ -73,7 +73,7 @@ func pairsHere() (all [][2]string) {
 
 func listen(t testing.TB, network string) net.Listener {
 	address := "127.0.0.1:0"
-	if network == "unix" {
+	if network != "tcp" {
 		address = filepath.Join(t.TempDir(), "s")
 	}
 	ln, err := net.Listen(network, address)

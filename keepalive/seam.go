@@ -22,6 +22,7 @@ type adapter = interface {
 // For package adapter.
 func init() {
 	seam.Set(seam.Funcs[Keeper, Guard, Reason, adapter]{
+		Made:        (*Keeper).isMade,
 		Guard:       (*Keeper).begin,
 		Refuse:      (*Keeper).refuses,
 		Keeper:      func(g *Guard) *Keeper { return g.keeper },

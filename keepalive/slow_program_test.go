@@ -111,9 +111,13 @@ func TestAFullQueueIsNoSilenceOfThePeer(t *testing.T) {
 }
 
 func testFullQueue(t *testing.T, network string, activity Activity, piece int) {
+	peer, inner := connect(t, network)
+	testFullQueueOf(t, peer, inner, activity, piece)
+}
+
+func testFullQueueOf(t *testing.T, peer, inner net.Conn, activity Activity, piece int) {
 	const timeout = 100 * ms
 	k := newKeeper(t, Config{Timeout: timeout, Tick: 5 * ms, Activity: activity})
-	peer, inner := connect(t, network)
 	stop := fill(t, peer, inner, piece)
 	conn := k.Conn(inner)
 	require.Eventually(t, func() bool { return k.Stats().Slow > 2*maxRounds || k.Len() == 0 }, eternal, ms)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/sink"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -18,8 +19,8 @@ import (
 // the figures out again, and the registry then keeps the Keeper in memory no longer. Calling
 // it again does nothing. The Keeper may be closed before: its counters stay.
 func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func(), err error) {
-	if reg == nil || k == nil {
-		return nil, errors.New("metrics: Register needs a Registerer and a Keeper, and one of them is nil")
+	if reg == nil || !adapter.Made(k) {
+		return nil, errors.New("metrics: Register needs a Registerer and a Keeper from keepalive.New")
 	}
 	return add(reg, all, func(to sink.Sink) {
 		s, cfg := k.Stats(), k.Config()

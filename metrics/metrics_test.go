@@ -206,8 +206,10 @@ func TestSeveralKeepersHaveLabels(t *testing.T) {
 func TestRegisterNeedsBoth(t *testing.T) {
 	_, err := Register(nil, newKeeper(t, keepalive.Config{}))
 	require.Error(t, err)
-	_, err = Register(prometheus.NewRegistry(), nil)
-	require.Error(t, err)
+	for _, k := range []*keepalive.Keeper{nil, new(keepalive.Keeper)} {
+		_, err = Register(prometheus.NewRegistry(), k)
+		require.EqualError(t, err, "metrics: Register needs a Registerer and a Keeper from keepalive.New")
+	}
 }
 
 // Scrapes beside connections coming and going.

@@ -101,6 +101,10 @@ var funcs = seam.Get[keepalive.Keeper, keepalive.Guard, keepalive.Reason, interf
 // keepalive.CloseHalf. Then it closes the connection.
 var MaxLinger = funcs.MaxLinger
 
+// Made reports whether keepalive.New has made a Keeper. Nil and the zero Keeper can keep nobody: a function that takes a
+// Keeper refuses both at once, or the first connection would. Guard panics for them.
+func Made(k *keepalive.Keeper) bool { return funcs.Made(k) }
+
 // Guard begins to guard a connection with the zero Guard g. conn is the connection as the
 // program knows it, and must already lead to g. remote is the address of the peer, or nil if
 // the adapter does not know it yet, see [Identify]. tells is the answer of [SocketTells], or
@@ -133,8 +137,7 @@ func Refuse(k *keepalive.Keeper) (reason keepalive.Reason, refused bool) {
 // Keeper returns the Keeper of a connection, also after its end.
 func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
 
-// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil. It returns nil for a Keeper that
-// keepalive.New has not made.
+// Logger returns the Logger of a Keeper's Config, or a silent one if that is nil.
 func Logger(k *keepalive.Keeper) *slog.Logger { return funcs.Logger(k) }
 
 // Conn returns the connection as the program knows it.

@@ -54,8 +54,8 @@ type RefusingHandler interface {
 // k and leaves the rest to inner. It may be used for several engines, at the same time or one
 // after the other. k is the caller's to close, after the engines have stopped.
 func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
-	if inner == nil || k == nil {
-		panic("gnetkeepalive: Wrap needs a handler and a Keeper")
+	if inner == nil || !adapter.Made(k) {
+		panic("gnetkeepalive: Wrap needs a handler and a Keeper from keepalive.New")
 	}
 	return &handler{EventHandler: inner, keeper: k}
 }

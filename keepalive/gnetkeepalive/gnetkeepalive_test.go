@@ -732,8 +732,15 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	require.Error(t, gnet.Run(handler, "tcp://"+ln.Addr().String(), quiet))
-	require.Panics(t, func() { Wrap(nil, k) })
-	require.Panics(t, func() { Wrap(a, nil) })
+}
+
+// A Keeper that New has not made would panic at the first connection.
+func TestWrapNeedsAHandlerAndAKeeper(t *testing.T) {
+	a, k := new(app), newKeeper(t, keepalive.Config{})
+	const want = "gnetkeepalive: Wrap needs a handler and a Keeper from keepalive.New"
+	require.PanicsWithValue(t, want, func() { Wrap(nil, k) })
+	require.PanicsWithValue(t, want, func() { Wrap(a, nil) })
+	require.PanicsWithValue(t, want, func() { Wrap(a, new(keepalive.Keeper)) })
 }
 
 func TestOneHandlerForSeveralEngines(t *testing.T) {

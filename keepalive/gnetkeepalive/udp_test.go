@@ -94,6 +94,14 @@ func answerUDP(t *testing.T, c net.Conn, question string) string {
 	}
 }
 
+func TestWrapUDPNeedsAHandlerAndAKeeper(t *testing.T) {
+	a, k := new(app), newKeeper(t, keepalive.Config{})
+	const want = "gnetkeepalive: WrapUDP needs a handler and a Keeper from keepalive.New"
+	require.PanicsWithValue(t, want, func() { WrapUDP[int](nil, k) })
+	require.PanicsWithValue(t, want, func() { WrapUDP[int](a, nil) })
+	require.PanicsWithValue(t, want, func() { WrapUDP[int](a, new(keepalive.Keeper)) })
+}
+
 func TestUDPPassesThrough(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{})

@@ -39,8 +39,8 @@ type AcceptingHandler interface {
 // close, after the engine has stopped. gnet on Windows has no socket for each event loop, so there
 // WrapUDP does not exist.
 func WrapUDP[V any](inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
-	if inner == nil || k == nil {
-		panic("gnetkeepalive: WrapUDP needs a handler and a Keeper")
+	if inner == nil || !adapter.Made(k) {
+		panic("gnetkeepalive: WrapUDP needs a handler and a Keeper from keepalive.New")
 	}
 	return &datagrams[V]{EventHandler: inner, keeper: k, of: make(map[int]*udpSocket[V])}
 }

@@ -103,7 +103,7 @@ func Shutdown(ctx context.Context, srv *http.Server, k *keepalive.Keeper) error 
 }
 
 func mustHave(name string, srv *http.Server, k *keepalive.Keeper) {
-	if srv == nil || k == nil || adapter.Logger(k) == nil {
+	if srv == nil || !adapter.Made(k) {
 		panic("httpkeepalive: " + name + " needs a server and a Keeper from New")
 	}
 }

@@ -91,8 +91,10 @@ func receive[T any](t testing.TB, from chan T) (got T) {
 
 func TestWrapNeedsBoth(t *testing.T) {
 	t.Parallel()
-	require.Panics(t, func() { Wrap(nil, newKeeper(t, keepalive.Config{})) })
-	require.Panics(t, func() { Wrap(nbio.NewEngine(nbio.Config{}), nil) })
+	const want = "nbiokeepalive: Wrap needs an engine and a Keeper from keepalive.New"
+	require.PanicsWithValue(t, want, func() { Wrap(nil, newKeeper(t, keepalive.Config{})) })
+	require.PanicsWithValue(t, want, func() { Wrap(nbio.NewEngine(nbio.Config{}), nil) })
+	require.PanicsWithValue(t, want, func() { Wrap(nbio.NewEngine(nbio.Config{}), new(keepalive.Keeper)) })
 }
 
 // The session is the program's, and OnClose is told why.

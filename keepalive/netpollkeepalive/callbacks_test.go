@@ -171,6 +171,8 @@ func TestNewEventLoopNeedsBoth(t *testing.T) {
 	k, _ := newKeeper(t, keepalive.Config{})
 	_, err := NewEventLoop(k, Handler{})
 	require.ErrorContains(t, err, "OnRequest")
-	_, err = NewEventLoop(nil, Handler{OnRequest: echo})
-	require.ErrorContains(t, err, "Keeper")
+	for _, k := range []*keepalive.Keeper{nil, new(keepalive.Keeper)} {
+		_, err = NewEventLoop(k, Handler{OnRequest: echo})
+		require.ErrorContains(t, err, "a Keeper from keepalive.New")
+	}
 }

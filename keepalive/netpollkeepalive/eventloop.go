@@ -26,8 +26,8 @@ type Handler struct {
 // but for WithOnPrepare, WithOnConnect and WithOnDisconnect: they have no effect, see Handler. k
 // may serve several event loops. It is the caller's to close, after Shutdown.
 func NewEventLoop(k *keepalive.Keeper, h Handler, options ...netpoll.Option) (netpoll.EventLoop, error) {
-	if k == nil || h.OnRequest == nil {
-		return nil, errors.New("netpollkeepalive: NewEventLoop needs a Keeper and an OnRequest")
+	if !adapter.Made(k) || h.OnRequest == nil {
+		return nil, errors.New("netpollkeepalive: NewEventLoop needs a Keeper from keepalive.New and an OnRequest")
 	}
 	l := &loop{Handler: h, keeper: k}
 	options = append(

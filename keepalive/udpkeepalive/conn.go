@@ -41,8 +41,8 @@ type Conn[V any] struct {
 // a socket of IPv6. Other systems choose the address, most often that of the interface with the route to the peer,
 // and Wrap says so in the log of k. There, a server with several addresses has a socket for each.
 func Wrap[V any](socket *net.UDPConn, k *keepalive.Keeper) *Conn[V] {
-	if socket == nil || k == nil {
-		panic("udpkeepalive: Wrap needs a socket and a Keeper")
+	if socket == nil || !adapter.Made(k) {
+		panic("udpkeepalive: Wrap needs a socket and a Keeper from keepalive.New")
 	}
 	l := newLoop(socket)
 	if err := l.tellAsked(); err != nil {

@@ -47,8 +47,8 @@ type Sessions[V any] struct {
 
 // New returns the sessions of a socket. k is the caller's to close, after the sessions.
 func New[V any](socket Socket, k *keepalive.Keeper) *Sessions[V] {
-	if socket == nil || k == nil {
-		panic("udpkeepalive: New needs a Socket and a Keeper")
+	if socket == nil || !adapter.Made(k) {
+		panic("udpkeepalive: New needs a Socket and a Keeper from keepalive.New")
 	}
 	s := &Sessions[V]{keeper: k, socket: socket}
 	s.queue.losses = losses{begun: time.Now(), known: socket.Lost()}

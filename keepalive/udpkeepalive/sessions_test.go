@@ -491,3 +491,15 @@ func TestMemoryComesBackAfterACrowdOfSessions(t *testing.T) {
 func crowded(i uint32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 1000)
 }
+
+func TestSessionsNeedASocketAndAKeeper(t *testing.T) {
+	k, err := keepalive.New(keepalive.Config{})
+	require.NoError(t, err)
+	defer k.Close()
+	for _, made := range []*keepalive.Keeper{nil, new(keepalive.Keeper)} {
+		require.PanicsWithValue(t, "udpkeepalive: New needs a Socket and a Keeper from keepalive.New", func() { New[int](new(fake), made) })
+		require.PanicsWithValue(t, "udpkeepalive: Wrap needs a socket and a Keeper from keepalive.New", func() { Wrap[int](new(net.UDPConn), made) })
+	}
+	require.PanicsWithValue(t, "udpkeepalive: New needs a Socket and a Keeper from keepalive.New", func() { New[int](nil, k) })
+	require.PanicsWithValue(t, "udpkeepalive: Wrap needs a socket and a Keeper from keepalive.New", func() { Wrap[int](nil, k) })
+}

@@ -12,6 +12,7 @@ import (
 // Funcs are functions of package keepalive, about its Keeper K, its Guard G, its Reason R and
 // the adapters A. Package adapter says what each does.
 type Funcs[K, G, R, A any] struct {
+	Made     func(k *K) bool
 	Guard    func(k *K, g *G, conn any, a A, remote net.Addr, tells bool) error
 	Refuse   func(k *K) R
 	Keeper   func(g *G) *K

@@ -37,8 +37,8 @@ type Engine struct{ *nbhttp.Engine }
 // engine has not been started, and its OnClose, if it was set, is replaced. k is the caller's to
 // close, after the engine has stopped.
 func Wrap(engine *nbhttp.Engine, k *keepalive.Keeper) *Engine {
-	if engine == nil || k == nil {
-		panic("nbhttpkeepalive: Wrap needs an engine and a Keeper")
+	if engine == nil || !adapter.Made(k) {
+		panic("nbhttpkeepalive: Wrap needs an engine and a Keeper from keepalive.New")
 	}
 	engine.Engine.OnOpen(func(nb *nbio.Conn) { conns.Open(k, nb) })
 	engine.OnData(func(nb *nbio.Conn, data []byte) {

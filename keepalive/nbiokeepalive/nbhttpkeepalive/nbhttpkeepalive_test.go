@@ -177,5 +177,7 @@ func TestRefusedConnectionEndsWithItsReason(t *testing.T) {
 }
 
 func TestWrapNeedsBoth(t *testing.T) {
-	require.Panics(t, func() { Wrap(nil, nil) })
+	const want = "nbhttpkeepalive: Wrap needs an engine and a Keeper from keepalive.New"
+	require.PanicsWithValue(t, want, func() { Wrap(nil, nil) })
+	require.PanicsWithValue(t, want, func() { Wrap(new(nbhttp.Engine), new(keepalive.Keeper)) })
 }
