@@ -92,6 +92,27 @@ func BenchmarkReadAdds(b *testing.B) {
 	})
 }
 
+// unixReader is the same of a Unix socket, which can't tell when bytes came.
+type unixReader struct{ *net.UnixConn }
+
+func (unixReader) Read(p []byte) (int, error) { return len(p), nil }
+
+// BenchmarkReadsOfMany is what a guard adds if every processor reads from connections of its own: with -cpu 1,4,16
+// it shows a lock of all connections.
+func BenchmarkReadsOfMany(b *testing.B) {
+	k := newKeeper(b, Config{Timeout: 30 * time.Second})
+	b.RunParallel(func(pb *testing.PB) {
+		_, server := connect(b, "unix")
+		conn, buf := io.Reader(k.Conn(unixReader{server.(*net.UnixConn)})), make([]byte, 1)
+		for pb.Next() {
+			if _, err := conn.Read(buf); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
 // BenchmarkAsk asks a socket once.
 func BenchmarkAsk(b *testing.B) {
 	k := newKeeper(b, Config{Timeout: 30 * time.Second})

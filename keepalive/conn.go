@@ -80,7 +80,7 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 		_ = found.Control(func(fd uintptr) { tells = socketTells(fd) })
 	}
 	if headed := remote == nil && layers > 0; headed || !tells {
-		self.noted = newNoted(k.now())
+		self.noted = newNoted()
 		self.noted.headed = headed
 		self.noted.pipe = socket.InnerPipe(inner, k.unwrap())
 		self.noted.blind = errors.Is(err, socket.ErrNone) && self.noted.pipe == nil
@@ -210,7 +210,7 @@ func (c *conn) read(p []byte) (int, error) {
 	defer c.noted.listening.Add(-1)
 	n, err := c.inner.Read(p)
 	if n > 0 && !c.guard.tells() {
-		c.noted.read(c.keeper.now(), n)
+		c.noted.read(n)
 	}
 	return n, err
 }
@@ -244,7 +244,7 @@ func (c *conn) wrote(some bool, err error) error {
 	c.writing.Add(-1)
 	if some {
 		if c.noted != nil {
-			c.noted.wrote(c.keeper.now())
+			c.noted.lastWrite.set()
 		}
 		if c.guard.writes() {
 			c.guard.heard()

@@ -41,6 +41,6 @@ func tells(c net.Conn) (yes bool) {
 // guardOf guards a connection with the address of its peer.
 func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	inner, _ := net.Pipe()
-	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted(0)}
+	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
 	return c.guard, k.guard(c.guard, c, c, remote, false)
 }

@@ -2,14 +2,15 @@ package keepalive
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/socket"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// noted is what Read and Write note if the socket can't tell. Instants are of type rules.Time.
+// noted is what Read and Write note if the socket can't tell.
 type noted struct {
-	lastRead, lastWrite atomic.Int64
+	lastRead, lastWrite stamp
 	bytes               atomic.Uint64 // read
 
 	blind     bool         // the connection shows no socket, and is no net.Pipe
@@ -23,19 +24,27 @@ type noted struct {
 	seenAt rules.Time
 }
 
-func newNoted(now rules.Time) *noted {
+// stamp is an instant by the clock, and not by the wheel's time: that takes a lock of all connections.
+type stamp struct{ since atomic.Int64 }
+
+var epoch = time.Now()
+
+func (s *stamp) set() { s.since.Store(int64(time.Since(epoch))) }
+
+// ago returns how long ago the instant is.
+func (s *stamp) ago() time.Duration { return max(0, time.Since(epoch)-time.Duration(s.since.Load())) }
+
+func newNoted() *noted {
 	n := new(noted)
-	n.lastRead.Store(int64(now))
-	n.lastWrite.Store(int64(now))
+	n.lastRead.set()
+	n.lastWrite.set()
 	return n
 }
 
-func (n *noted) read(now rules.Time, bytes int) {
-	n.lastRead.Store(int64(now))
+func (n *noted) read(bytes int) {
+	n.lastRead.set()
 	n.bytes.Add(uint64(bytes))
 }
-
-func (n *noted) wrote(now rules.Time) { n.lastWrite.Store(int64(now)) }
 
 // tell fills in what the socket of the connection can't tell. Unread bytes have arrived when
 // they are first seen, at the latest.
@@ -61,8 +70,8 @@ func (c *conn) tell(s *rules.Socket) {
 	s.Taken = n.bytes.Load()
 	s.Arrived = s.Taken + uint64(s.Unread)
 	s.Signs = s.Arrived
-	s.Received = min(now, rules.Time(n.lastRead.Load()))
-	s.Sent = min(now, rules.Time(n.lastWrite.Load()))
+	s.Received = min(now, c.keeper.ago(n.lastRead.ago()))
+	s.Sent = min(now, c.keeper.ago(n.lastWrite.ago()))
 	if s.Arrived > n.seen {
 		n.seen, n.seenAt = s.Arrived, now
 	}
