@@ -103,7 +103,11 @@ func (r *results) targets() []target {
 	kl := get("keepalive.Touch", "limit", "", ns)
 	atMost("keepalive.Touch of a net.Conn beside the limit", 3, "x", get("keepalive.Touch", "net", "", ns)/kl)
 	atMost("keepalive.Touch of a gnet.Conn beside the limit", 3, "x", get("keepalive-gnetkeepalive.Touch", "heartwheel", "", ns)/kl)
-	atLeast("MoveTimer beside go-zero's", 8, "x", get("Move", "go-zero", "conns=10000 order=random", ns)/get("Move", "heartwheel-keyed", "conns=10000 order=random", ns))
+	move := func(impl, conns string) float64 { return get("Move", impl, "conns="+conns+" order=random", ns) }
+	for i, conns := range []string{"10000", "100000", "1000000"} {
+		atLeast("MoveTimer among "+conns+" keys beside go-zero's", []float64{25, 12, 6}[i], "x", move("go-zero", conns)/move("heartwheel-keyed", conns))
+	}
+	atLeast("two goroutines that move keys beside one", 1.7, "x", move("heartwheel-keyed", "10000")/get("TouchParallel", "heartwheel-keyed", "conns=10000 order=random", ns))
 	atLeast("SetTimer beside go-zero's", 8, "x", get("Set", "go-zero", "conns=10000", ns)/get("Set", "heartwheel-keyed", "conns=10000", ns))
 	atMost("add and remove beside the best peer", 1, "x", get("Churn", "heartwheel", "conns=100000", ns)/
 		best("Churn", "conns=100000", ns, "time.Timer", "russellluo", "antlabs", "rfyiamcool", "go-zero"))
@@ -111,6 +115,7 @@ func (r *results) targets() []target {
 	const million = "conns=1000000"
 	const value = 8
 	atMost("heap per timer beyond the value", 32, " B", get("Memory", "heartwheel", million, "B/timer")-value)
+	atMost("heap per key beyond a timer with a handle", 80, " B", get("Memory", "heartwheel-keyed", million, "B/timer")-get("Memory", "heartwheel", million, "B/timer"))
 	atMost("objects per timer", 1.02, "", get("Memory", "heartwheel", million, "objects/timer"))
 	atMost("time added to a garbage collection beside the best peer", 0.5, "x", get("Memory", "heartwheel", million, "GC-ms")/
 		best("Memory", million, "GC-ms", "time.Timer", "stdlazy", "russellluo", "antlabs", "rfyiamcool", "go-zero"))

@@ -56,24 +56,36 @@ func takesAll(t *testing.T, activity keepalive.Activity) (quick bool) {
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { // a window of some KiB
 		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 8<<10) })
 	}}
-	c, err := dialer.Dial("tcp", ln.Addr().String())
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	require.NoError(t, err)
-	res, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
-	require.NoError(t, err)
-	defer res.Body.Close()
 	begin, last, longest := time.Now(), time.Now(), time.Duration(0)
-	got, buf := 0, make([]byte, 2<<10)
-	for err == nil {
-		var n int
-		n, err = res.Body.Read(buf)
-		got += n
-		time.Sleep(50 * time.Millisecond)
+	step := func() { // between two of them the client is busy with itself
 		longest = max(longest, time.Since(last))
 		last = time.Now()
 	}
+	got, err := func() (got int, err error) {
+		c, err := dialer.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			return 0, err
+		}
+		defer c.Close()
+		step()
+		if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			return 0, err
+		}
+		step()
+		res, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
+		if err != nil {
+			return 0, err
+		}
+		defer res.Body.Close()
+		for buf := make([]byte, 2<<10); err == nil; step() {
+			var n int
+			n, err = res.Body.Read(buf)
+			got += n
+			time.Sleep(50 * time.Millisecond)
+		}
+		return got, err
+	}()
+	step()
 	if longest > timeout/2 {
 		return false
 	}
