@@ -59,10 +59,13 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 			if hurry(); ctx.Err() != nil {
 				k.awaitFarewells(leaving)
 			}
-			break
+			return k.notDrained(ctx, cut)
 		}
 	}
-	return k.notDrained(ctx, cut)
+	if cut > 0 {
+		return k.notDrained(ctx, cut)
+	}
+	return nil
 }
 
 // awaitExchanges waits for exchanges that have begun to arrive, and for the first ones of new connections: a program that
@@ -113,7 +116,7 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
 	for _, g := range dismissed {
 		if g.isOpen() {
-			if underWay, arriving := g.progress(); underWay || arriving {
+			if g.isUnderWay() {
 				cut++
 			}
 			g.condemn(ReasonDrain)

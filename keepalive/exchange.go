@@ -112,13 +112,12 @@ func (g *Guard) localReason() Reason {
 	return ReasonLocal
 }
 
-// progress reports whether an exchange is under way, and whether one has begun to arrive.
-func (g *Guard) progress() (underWay, arriving bool) {
+// isUnderWay reports whether an exchange is under way, or has begun to arrive.
+func (g *Guard) isUnderWay() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	until := g.exchangeNow()
-	underWay = until == rules.Never
-	return underWay, !underWay && until != 0 && g.hasBegun()
+	x := g.exchangesNow()
+	return x != nil && x.ending != nil && (x.until == rules.Never || g.hasBegun())
 }
 
 // isAwaited reports whether an exchange has begun to arrive, or may do so as the first one.
