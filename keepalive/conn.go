@@ -82,8 +82,7 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	if headed := remote == nil && layers > 0; headed || !tells {
 		self.noted = newNoted()
 		self.noted.headed = headed
-		self.noted.pipe = socket.InnerPipe(inner, k.unwrap())
-		self.noted.blind = errors.Is(err, socket.ErrNone) && self.noted.pipe == nil
+		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap())
 	}
 	if remote == nil {
 		self.flags.Store(connUnknown)

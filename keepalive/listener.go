@@ -22,8 +22,8 @@ import (
 // connection shows no socket, nobody can tell whether the program is slow. So while nobody reads
 // from the connection, a silence of its peer may last four times as long as otherwise, and no
 // longer: a program that never reads again must not keep a dead peer. One that is busy for longer tells so by Guard.Hold. The
-// first such connection of a listener is logged. A net.Pipe is no such connection: the Keeper sees whether a Write of
-// the peer waits in it, and that is no silence, however long it waits.
+// first such connection of a listener is logged. A net.Pipe is no such connection, since it
+// holds no bytes. A Write that waits in it is not seen either: while the program is busy for a timeout, use Guard.Hold.
 //
 // Wrap the listener of the network, and put TLS around the result: http.ServeTLS and
 // tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,

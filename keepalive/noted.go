@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/internal/socket"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -13,8 +12,7 @@ type noted struct {
 	lastRead, lastWrite stamp
 	bytes               atomic.Uint64 // read
 
-	blind     bool         // the connection shows no socket, and is no net.Pipe
-	pipe      *socket.Pipe // inside, or nil
+	blind     bool         // the connection shows no socket, and bytes may wait in it all the same
 	headed    bool         // the first bytes may be a PROXY header, for a layer above the socket
 	listening atomic.Int32 // running calls that read
 
@@ -64,9 +62,6 @@ func (c *conn) tell(s *rules.Socket) {
 	}
 	now := c.keeper.now()
 	s.Hidden = n.blind && busy
-	if n.pipe != nil && n.pipe.Waits() { // it is full with any bytes
-		s.Unread, s.Full = 1, true
-	}
 	s.Taken = n.bytes.Load()
 	s.Arrived = s.Taken + uint64(s.Unread)
 	s.Signs = s.Arrived

@@ -74,3 +74,17 @@ func isNil(c net.Conn) bool {
 
 // same reports whether a and b are the same connection. Those of some types can't be compared.
 func same(a, b net.Conn) bool { return reflect.ValueOf(a).Comparable() && a == b }
+
+// IsPipe reports whether the innermost connection is a net.Pipe. It has no socket, and no buffer where
+// bytes could wait.
+func IsPipe(c net.Conn, unwrap func(net.Conn) net.Conn) bool {
+	for layer := range Layers(c, unwrap) {
+		c = layer
+	}
+	return c != nil && reflect.TypeOf(c) == pipe
+}
+
+var pipe = func() reflect.Type {
+	end, _ := net.Pipe()
+	return reflect.TypeOf(end)
+}()

@@ -89,3 +89,13 @@ func TestASocketIsFoundThroughWhateverStandsAroundIt(t *testing.T) {
 		require.Equal(t, want.layers, layers, name)
 	}
 }
+
+func TestAPipeIsKnownThroughItsLayers(t *testing.T) {
+	pipe, other := net.Pipe()
+	require.True(t, socket.IsPipe(pipe, nil))
+	require.True(t, socket.IsPipe(tls.Server(raw{other}, nil), nil))
+	require.True(t, socket.IsPipe(embedded{pipe}, unwrap))
+	require.False(t, socket.IsPipe(embedded{pipe}, nil))
+	require.False(t, socket.IsPipe(nil, nil))
+	require.False(t, socket.IsPipe(raw{(*tls.Conn)(nil)}, nil))
+}
