@@ -40,8 +40,9 @@ type Center struct {
 	workers   map[string]*worker
 	desks     map[string]*desk
 	view      engine.View
-	lonely    map[string]bool // the topics with due tasks that nobody serves, if this node is the leader
-	unserved  []string        // the topics that the log has as unserved
+	lonely    map[string]bool   // the topics with due tasks that nobody serves, if this node is the leader
+	bare      map[string]string // by topic, a node of the view that has its handler and makes no callbacks, unless told
+	unserved  []string          // the topics that the log has as unserved
 	running   bool
 	closed    bool
 	left      int           // handlers that outlived their workers
@@ -97,7 +98,8 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 func (c *Center) Node() string { return c.cfg.Node }
 
 // Handle makes a function of this process run the tasks of a topic, except for those with a
-// callback of their own. It may be called before and while the centre runs. Another call
+// callback of their own: those need Config.Callers, here and on each other node with a handler for
+// the topic, or they wait. It may be called before and while the centre runs. Another call
 // replaces the function; nil removes it. The error wraps ErrArgument.
 func (c *Center) Handle(topic string, handler Handler) error {
 	if err := errors.Join(engine.CheckTopic(topic), checkReserved(topic)); err != nil {

@@ -33,7 +33,10 @@ type Config struct {
 	// Waker. Negative means that tasks make no topics: a missing topic is ErrNotFound.
 	MaxTopics int
 
-	// Callers make the calls of tasks and topics with a Callback, by kind.
+	// Callers make the calls of tasks and topics with a Callback, by kind. A task with a callback of its own
+	// runs on the node that its slot belongs to, and waits if that node lacks the Caller. So each node with
+	// a handler for such a topic needs them. A centre with a handler for a topic and without Callers refuses
+	// to set such tasks there.
 	Callers map[string]Caller
 
 	// Concurrency is how many tasks of all topics together the node runs at the same time, besides the

@@ -115,8 +115,11 @@ func (c *Center) meet(tasks ...Task) {
 		}
 		last = tasks[i].Topic
 		c.mu.Lock()
-		w := c.workers[tasks[i].Topic]
+		w, node := c.workers[last], c.takeBare(last)
 		c.mu.Unlock()
+		if node != "" {
+			c.cfg.Logger.Warn("timeout: a task has a callback of its own, and a node with a handler for its topic has no Callers: the task waits while its slot belongs to that node", "topic", last, "node", node)
+		}
 		if w != nil {
 			w.mu.Lock()
 			w.meets(time.Now())

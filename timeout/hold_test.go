@@ -532,3 +532,50 @@ func TestANodeTellsOfDueTasksWhoseOwnCallbacksItCanNotMake(t *testing.T) {
 		require.Empty(t, r.Unserved())
 	})
 }
+
+func TestATaskWhoseOwnCallbackANodeWithTheHandlerCanNotMakeIsRefusedThereAndWarnedOfElsewhere(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := new(logged)
+		r, engine, caller := withHosts(t, timeout.Config{Node: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "pulled", Pull: true})
+		require.NoError(t, err)
+		bare := rigOn(t, engine, timeout.Config{Node: "b"})
+		able := rigOn(t, engine, timeout.Config{Node: "c", Callers: map[string]timeout.Caller{"fake": caller}})
+		done := func(context.Context, timeout.Task) error { return nil }
+		for _, topic := range []string{"orders", "pulled"} {
+			require.NoError(t, bare.Handle(topic, done))
+		}
+		require.NoError(t, able.Handle("mails", done))
+		pass(20 * time.Second)
+		own := func(topic string) timeout.Task {
+			return timeout.Task{Topic: topic, ID: "1", After: time.Hour, Callback: &timeout.Callback{Kind: "fake", Target: "host/a"}}
+		}
+		_, err = bare.Set(t.Context(), own("orders"))
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, `callback of kind "fake" of a task on topic orders`)
+		_, err = bare.SetAll(t.Context(), []timeout.Task{own("hooks"), own("orders")})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		for _, topic := range []string{"hooks", "mails", "pulled"} {
+			_, err = bare.Set(t.Context(), own(topic))
+			require.NoError(t, err, topic)
+			_, err = r.Set(t.Context(), own(topic))
+			require.NoError(t, err, topic)
+		}
+		const warned = "a node with a handler for its topic has no Callers"
+		require.Zero(t, log.count(warned))
+		for range 3 {
+			_, err = r.Set(t.Context(), own("orders"))
+			require.NoError(t, err)
+			_, err = r.SetAll(t.Context(), []timeout.Task{own("hooks"), own("orders")})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, log.count(warned))
+		require.Equal(t, 1, log.count("topic=orders node=b"))
+
+		require.NoError(t, bare.stop())
+		pass(20 * time.Second)
+		_, err = r.Set(t.Context(), own("orders"))
+		require.NoError(t, err)
+		require.Equal(t, 1, log.count(warned))
+	})
+}

@@ -227,7 +227,9 @@ func (c *Center) adopt(view engine.View) {
 	var deals []deal
 	c.mu.Lock()
 	changed := !sameView(view, c.view)
-	c.view = view
+	if c.view = view; changed {
+		c.setBare(view)
+	}
 	for name, w := range c.workers {
 		if slots := c.topics[name].WithDefaults().Slots; changed || w.dealt != slots {
 			deals = append(deals, deal{w, slots})
@@ -366,7 +368,7 @@ func (c *Center) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
-	c.view, c.lonely, c.unserved = engine.View{}, nil, nil
+	c.view, c.lonely, c.bare, c.unserved = engine.View{}, nil, nil, nil
 	left := c.left
 	c.left = 0
 	if left > 0 {

@@ -17,7 +17,8 @@ import (
 //
 // A task has a callback of its own, and the node that its slot belongs to lacks the Caller for it, such as a node with a
 // handler and no Config.Callers. Another node with the Caller does not run it. Only the node that lacks it knows: give
-// each node that serves the topic the Callers of all its callbacks.
+// each node that serves the topic the Callers of all its callbacks. The log of another node warns at once when it sets
+// such a task and knows of the first node.
 //
 // A paused topic, and one with Topic.Pull, is never among them.
 func (c *Center) Unserved() []string {
@@ -40,6 +41,29 @@ func (c *Center) listUnserved(now time.Time) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// setBare notes the nodes that make no callbacks. c.mu must be held.
+func (c *Center) setBare(view engine.View) {
+	c.bare = make(map[string]string)
+	for _, node := range view.Nodes {
+		if slices.Contains(node.Topics, engine.HandlersOnly) {
+			for _, topic := range node.Topics {
+				c.bare[topic] = node.Name
+			}
+		}
+	}
+}
+
+// takeBare returns a node that has a topic's handler and makes no callbacks, once for each view, or an empty string.
+// c.mu must be held.
+func (c *Center) takeBare(topic string) string {
+	node := c.bare[topic]
+	if c.topics[topic].Pull {
+		return ""
+	}
+	delete(c.bare, topic)
+	return node
 }
 
 // isStranded reports whether tasks that the node can't run have been due for that long.
@@ -114,6 +138,9 @@ func (c *Center) announced() []string {
 		if c.canRun(c.topics[name], c.handlers[name]) {
 			names = append(names, name)
 		}
+	}
+	if len(c.cfg.Callers) == 0 && len(names) > 0 {
+		names = append(names, engine.HandlersOnly)
 	}
 	slices.Sort(names)
 	return names

@@ -98,7 +98,16 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 }
 
 func (c *Center) checkTask(task Task) error {
-	return c.checkOn(task.Topic, task.Check(), task.Callback)
+	err := c.checkOn(task.Topic, task.Check(), task.Callback)
+	if err != nil || task.Callback == nil || len(c.cfg.Callers) > 0 {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handlers[task.Topic] != nil && !c.topics[task.Topic].Pull {
+		return fmt.Errorf("%w: callback of kind %q of a task on topic %s: this node has a handler for the topic and no Callers, must have the Caller, too", ErrArgument, task.Callback.Kind, task.Topic)
+	}
+	return nil
 }
 
 // checkOn adds what the centre refuses to the error of a topic, or of a task on it.

@@ -26,7 +26,8 @@ type Node struct {
 	Name string `json:"name"`
 
 	// Topics are the topics whose tasks the node can run, in order. Nil means all, and empty means
-	// none. Callbacks is among them if the node makes the callbacks of single tasks of any topic.
+	// none. Callbacks is among them if the node makes the callbacks of single tasks of any topic, and
+	// HandlersOnly if it makes none.
 	Topics []string `json:"topics"`
 
 	// Run is a random id for one run of the node. Empty is unknown: the node is of an earlier
@@ -44,6 +45,10 @@ func (n Node) Other(run string) string {
 
 // Callbacks stands in Node.Topics for the tasks with callbacks of their own, of all topics. No topic has that name.
 const Callbacks = "*"
+
+// HandlersOnly stands in Node.Topics of a node with handlers that makes no callbacks. Tasks with callbacks of their own
+// wait while their slots belong to it. No topic has that name.
+const HandlersOnly = "-"
 
 // Serves reports whether the node runs the tasks of a topic.
 func (n Node) Serves(topic string) bool {

@@ -54,7 +54,8 @@ type Task struct {
 	// means never, so a task that is not to run is not set.
 	After time.Duration `json:"-"`
 
-	// Callback replaces the handler or callback of the topic. Nil means those.
+	// Callback replaces the handler or callback of the topic. Nil means those. Each node with a handler for
+	// the topic needs its Caller: see timeout.Config.Callers.
 	Callback *Callback `json:"callback,omitempty"`
 
 	// Trace is handed from the setter to the handler, and is sent with each callback. It has the
