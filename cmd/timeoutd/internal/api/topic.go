@@ -71,15 +71,7 @@ func ofTopic(serve func(w http.ResponseWriter, r *http.Request, topic string) er
 // slots and the pause: they stay.
 func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request, name string) error {
 	said := make(settings)
-	if err := h.decode(w, r, &said); err != nil {
-		return err
-	}
-	turn := h.turns.of(name)
-	if err := turn.Acquire(r.Context(), 1); err != nil {
-		return err
-	}
-	defer turn.Release(1)
-	change, err := h.setTopic(r.Context(), name, said)
+	change, err := h.changeTopic(w, r, name, &said, func() (settings, error) { return said, nil })
 	if err != nil {
 		return err
 	}
@@ -90,24 +82,39 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request, name string) 
 	return answerAs(w, http.StatusOK, answer)
 }
 
-// patchTopic changes what is said of a topic. A field that is null becomes the default. Requests at this node come one
-// after the other; of two at the same time at different nodes the last one stays.
+// patchTopic changes what is said of a topic. A field that is null becomes the default.
 func (h *Handler) patchTopic(w http.ResponseWriter, r *http.Request, name string) error {
 	said := make(patch)
-	if err := h.decode(w, r, &said); err != nil {
-		return err
-	}
-	if err := said.check(); err != nil {
-		return err
+	change, err := h.changeTopic(w, r, name, &said, func() (settings, error) { return h.merge(r.Context(), name, said) })
+	return answer(w, wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}, err)
+}
+
+// changeTopic reads what a request says, and makes or changes the topic with all settings that come of it. Requests at
+// this node come one after the other; of two at the same time at different nodes the last one stays.
+func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name string, said any, all func() (settings, error)) (timeout.TopicChange, error) {
+	if err := h.decode(w, r, said); err != nil {
+		return timeout.TopicChange{}, err
 	}
 	turn := h.turns.of(name)
 	if err := turn.Acquire(r.Context(), 1); err != nil {
-		return err
+		return timeout.TopicChange{}, err
 	}
 	defer turn.Release(1)
-	topic, err := h.centre.Topic(r.Context(), name)
+	fields, err := all()
 	if err != nil {
-		return err
+		return timeout.TopicChange{}, err
+	}
+	return h.setTopic(r.Context(), name, fields)
+}
+
+// merge returns the settings of a topic with a patch.
+func (h *Handler) merge(ctx context.Context, name string, said patch) (settings, error) {
+	if err := said.check(); err != nil {
+		return nil, err
+	}
+	topic, err := h.centre.Topic(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	merged := settingsOf(wire.TopicOf(topic))
 	merged.drop("slots") // they stay, also if they grow now
@@ -118,8 +125,7 @@ func (h *Handler) patchTopic(w http.ResponseWriter, r *http.Request, name string
 			merged[field] = value
 		}
 	}
-	change, err := h.setTopic(r.Context(), name, merged)
-	return answer(w, wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}, err)
+	return merged, nil
 }
 
 // turns let one request at a time change a topic. Few others have to wait for it, too.
