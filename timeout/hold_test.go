@@ -369,6 +369,23 @@ func (l *logged) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
+func TestWhatANodeHoldsForATargetThatItAloneCanNotReachIsRunByAnotherNode(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, cut := withHosts(t, timeout.Config{Node: "cut off"})
+		cut.set("host/a", errRefused)
+		well := &hosts{calls: map[string]int{}}
+		rigOn(t, engine, timeout.Config{Node: "well", All: true, Poll: time.Second, Callers: map[string]timeout.Caller{"fake": well}})
+		r.calls("a", "host/a")
+		pass(20 * time.Second)
+		r.many("a", 300, "")
+		pass(10 * time.Second)
+		require.Greater(t, r.counts("a").Pending, int64(100), "the slots of the node that is cut off")
+		pass(70 * time.Second) // two and a half leases
+		require.Less(t, r.counts("a").Pending, int64(15), "its trials")
+		require.Greater(t, well.count("host/a"), 285)
+	})
+}
+
 const stranded = "due tasks that no node can run"
 
 func TestATopicThatNobodyCanRunIsNotLeasedAndTold(t *testing.T) {
