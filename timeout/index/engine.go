@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -55,11 +56,11 @@ type Engine struct {
 	cfg   Config
 	clock clock
 
-	mu     sync.Mutex             // guards the fields below
-	leases map[engine.Token]lease // leases of the index, by the token of the truth's lease
-	loads  map[string]*load       // by topic
-	swept  time.Time              // time of the last sweep of leases
-	warned time.Time              // time of the last warning
+	mu     sync.Mutex                      // guards the fields below
+	leases shrink.Map[engine.Token, lease] // leases of the index, by the token of the truth's lease
+	loads  shrink.Map[string, *load]       // by topic
+	swept  time.Time                       // time of the last sweep of leases
+	warned time.Time                       // time of the last warning
 
 	aligned time.Time // next check of the index's topics
 }
@@ -94,11 +95,9 @@ func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("%w: Limit %d, must be positive", engine.ErrArgument, cfg.Limit)
 	}
 	return &Engine{
-		Truth:  truth,
-		index:  &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
-		cfg:    cfg,
-		leases: make(map[engine.Token]lease),
-		loads:  make(map[string]*load),
+		Truth: truth,
+		index: &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
+		cfg:   cfg,
 	}, nil
 }
 
@@ -274,6 +273,7 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 	for _, topic := range wanted {
 		slots[topic.Name] = topic.Slots
 	}
+	e.forget(slots)
 	for _, topic := range there {
 		if topic.Slots <= slots[topic.Name] {
 			kept[topic.Name] = topic.Slots
@@ -293,6 +293,21 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// forget ends the loads of topics that are not there.
+func (e *Engine) forget(there map[string]int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var gone []string
+	for name := range e.loads.All() {
+		if _, ok := there[name]; !ok {
+			gone = append(gone, name)
+		}
+	}
+	for _, name := range gone {
+		e.loads.Delete(name)
+	}
 }
 
 // shadow returns a topic for the index. It is never paused: the truth leases nothing during a pause,

@@ -106,14 +106,14 @@ func (e *Engine) settled(outcomes []engine.Outcome, settled []bool, began time.T
 	defer e.mu.Unlock()
 	e.sweep()
 	for i, outcome := range outcomes {
-		own, ok := e.leases[outcome.Token]
-		if !ok {
+		own := e.leases.Get(outcome.Token)
+		if own.until.IsZero() {
 			if settled[i] {
 				others = append(others, outcome.Token.Key)
 			}
 			continue
 		}
-		delete(e.leases, outcome.Token)
+		e.leases.Delete(outcome.Token)
 		as := outcome.As
 		if as == engine.Dead {
 			as = engine.Done // the index has no use for dead tasks
@@ -130,10 +130,14 @@ func (e *Engine) sweep() {
 		return
 	}
 	e.swept = now
-	for token, own := range e.leases {
+	var ended []engine.Token
+	for token, own := range e.leases.All() {
 		if now.After(own.until) {
-			delete(e.leases, token)
+			ended = append(ended, token)
 		}
+	}
+	for _, token := range ended {
+		e.leases.Delete(token)
 	}
 }
 
@@ -202,7 +206,7 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 		entry := found.Leased[i]
 		switch {
 		case c.OK:
-			e.leases[c.Leased.Token] = lease{entry.Token, until}
+			e.leases.Set(c.Leased.Token, lease{entry.Token, until})
 			batch.Leased = append(batch.Leased, c.Leased)
 		case c.Died:
 			batch.Died = append(batch.Died, entry.Key())
@@ -235,11 +239,11 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, length time.
 	until := time.Now().Add(length)
 	e.mu.Lock()
 	for i, token := range tokens {
-		if of, ok := e.leases[token]; ok && held[i] {
+		if of := e.leases.Get(token); !of.until.IsZero() && held[i] {
 			own = append(own, of.token)
-			e.leases[token] = lease{of.token, until}
-		} else if ok && !partial {
-			delete(e.leases, token)
+			e.leases.Set(token, lease{of.token, until})
+		} else if !held[i] && !partial {
+			e.leases.Delete(token)
 		}
 	}
 	e.mu.Unlock()

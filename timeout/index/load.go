@@ -27,10 +27,10 @@ type load struct {
 // due before it are in the index.
 func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
 	e.mu.Lock()
-	l := e.loads[topic]
+	l := e.loads.Get(topic)
 	if l == nil {
 		l = new(load)
-		e.loads[topic] = l
+		e.loads.Set(topic, l)
 	}
 	if now.Before(l.next) && l.next.Sub(now) <= e.cfg.Scan && slices.Equal(l.slots, slots) && (l.slots == nil) == (slots == nil) {
 		horizon := l.horizon
@@ -194,7 +194,7 @@ func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]t
 func (e *Engine) reload(topic string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l := e.loads[topic]; l != nil {
+	if l := e.loads.Get(topic); l != nil {
 		l.next = time.Time{}
 	}
 }
@@ -203,7 +203,7 @@ func (e *Engine) reload(topic string) {
 func (e *Engine) reloadAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range e.loads {
+	for _, l := range e.loads.All() {
 		l.next = time.Time{}
 	}
 }

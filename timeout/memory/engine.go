@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
@@ -30,7 +30,7 @@ type Engine struct {
 	wheel *wheel.WheelOf[*entry]
 
 	mu     sync.Mutex // guards the fields below, and all entries
-	topics map[string]*topic
+	topics shrink.Map[string, *topic]
 	number int64 // the last version or lease number
 	ahead  int64 // of the clock before the wheel's time, in milliseconds, see follow
 	nodes  []node
@@ -43,7 +43,7 @@ type Engine struct {
 func New(cfg Config) (*Engine, error) {
 	cfg.Tick = cmp.Or(cfg.Tick, 10*time.Millisecond)
 	cfg.Executions = cmp.Or(cfg.Executions, 20)
-	e := &Engine{cfg: cfg, topics: make(map[string]*topic), wakers: make(map[*func(string)]struct{})}
+	e := &Engine{cfg: cfg, wakers: make(map[*func(string)]struct{})}
 	// No stall credit: a task due during a stall of this process is due at once.
 	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})
 	if err != nil {
@@ -57,7 +57,7 @@ func New(cfg Config) (*Engine, error) {
 // topic has the tasks of one name.
 type topic struct {
 	engine.Topic
-	tasks  map[string]*entry
+	tasks  shrink.Map[string, *entry]
 	counts [engine.Removed + 1]int64
 	ready  []byTime // by slot: due tasks without a lease
 	ended  byTime   // kept tasks, done or removed
@@ -95,7 +95,7 @@ func (e *Engine) enter(ctx context.Context) error {
 
 // topic returns a topic; e.mu must be held.
 func (e *Engine) topic(name string) (*topic, error) {
-	if t := e.topics[name]; t != nil {
+	if t := e.topics.Get(name); t != nil {
 		return t, nil
 	}
 	return nil, fmt.Errorf("%w: topic %q", engine.ErrNotFound, name)
@@ -107,11 +107,11 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 		return engine.Topic{}, err
 	}
 	defer e.mu.Unlock()
-	t := e.topics[wanted.Name]
+	t := e.topics.Get(wanted.Name)
 	switch {
 	case t == nil:
-		t = &topic{tasks: make(map[string]*entry)}
-		e.topics[wanted.Name] = t
+		t = new(topic)
+		e.topics.Set(wanted.Name, t)
 	case onlyNew:
 		return t.copied(), nil
 	default:
@@ -173,10 +173,11 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	topics := make([]engine.Topic, 0, len(e.topics))
-	for _, name := range slices.Sorted(maps.Keys(e.topics)) {
-		topics = append(topics, e.topics[name].copied())
+	topics := make([]engine.Topic, 0, e.topics.Len())
+	for _, t := range e.topics.All() {
+		topics = append(topics, t.copied())
 	}
+	slices.SortFunc(topics, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return topics, nil
 }
 
@@ -190,11 +191,11 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, en := range t.tasks {
+	for _, en := range t.tasks.All() {
 		en.timer.Remove()
 		en.state = engine.None
 	}
-	delete(e.topics, name)
+	e.topics.Delete(name)
 	return nil
 }
 
@@ -260,7 +261,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
-	e.topics = nil
+	e.topics = shrink.Map[string, *topic]{}
 	e.mu.Unlock()
 	e.wheel.Stop()
 	return nil

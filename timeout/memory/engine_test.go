@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -123,4 +124,36 @@ func TestAProgramMayChangeItsCallback(t *testing.T) {
 		require.NoError(t, err)
 		topic = topics[1]
 	}
+}
+
+func TestMemoryComesBackAfterACrowdOfTasksAndTopics(t *testing.T) {
+	e, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	defer e.Close()
+	const tasks, topics = 20_000, 2_000
+	before := inUse()
+	for i := range topics {
+		_, err := e.SetTopic(t.Context(), engine.Topic{Name: fmt.Sprint(i), Slots: 1}, false)
+		require.NoError(t, err)
+	}
+	for first := 0; first < tasks; first += 1000 {
+		set := make([]engine.Task, 1000) // due at once
+		for i := range set {
+			set[i] = engine.Task{Topic: "0", ID: fmt.Sprint(first + i)}
+		}
+		_, err := e.Set(t.Context(), set)
+		require.NoError(t, err)
+	}
+	for first := 0; first < tasks; first += 1000 {
+		removals := make([]engine.Removal, 1000)
+		for i := range removals {
+			removals[i].Key = engine.Key{Topic: "0", ID: fmt.Sprint(first + i)}
+		}
+		_, err := e.Remove(t.Context(), removals)
+		require.NoError(t, err)
+	}
+	for i := 1; i < topics; i++ {
+		require.NoError(t, e.DropTopic(t.Context(), fmt.Sprint(i)))
+	}
+	require.Less(t, inUse()-before, int64(200<<10))
 }

@@ -112,8 +112,11 @@ func cloned(c *engine.Callback) *engine.Callback {
 	return &copied
 }
 
-// byTime is a heap with the earliest entry on top.
+// byTime is a heap with the earliest entry on top. After a crowd has left, it has room for at most four times as many
+// entries as it has, or for smallHeap.
 type byTime []*entry
+
+const smallHeap = 64
 
 func (h byTime) Len() int           { return len(h) }
 func (h byTime) Less(i, j int) bool { return h[i].at < h[j].at }
@@ -132,6 +135,9 @@ func (h *byTime) Pop() any {
 	last := (*h)[len(*h)-1]
 	(*h)[len(*h)-1] = nil
 	*h = (*h)[:len(*h)-1]
+	if cap(*h) > smallHeap && len(*h) < cap(*h)/4 { // a crowd has left
+		*h = append(make(byTime, 0, cap(*h)/2), *h...)
+	}
 	last.index = 0
 	return last
 }
@@ -178,7 +184,7 @@ func (e *Engine) drop(en *entry) {
 	en.timer.Remove()
 	en.topic.counts[en.state]--
 	en.state = engine.None
-	delete(en.topic.tasks, en.id)
+	en.topic.tasks.Delete(en.id)
 }
 
 // look handles an entry when its timer comes. The timer is not ended: it can be moved.

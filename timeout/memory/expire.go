@@ -105,7 +105,7 @@ func (e *Engine) hold(en *entry, at int64, lease time.Duration) {
 
 // settle ends a lease if it is the last one of its task.
 func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
-	en := t.tasks[outcome.Token.ID]
+	en := t.tasks.Get(outcome.Token.ID)
 	if !en.leased(outcome.Token) {
 		return false
 	}

@@ -24,7 +24,7 @@ func TestATaskFromBeforeTheClockWasSteppedBackIsWaitedFor(t *testing.T) {
 	}
 	set("1")
 	e.mu.Lock()
-	en := e.topics["orders"].ready[0][0]
+	en := e.topics.Get("orders").ready[0][0]
 	en.at += time.Hour.Milliseconds()
 	e.mu.Unlock()
 
@@ -55,7 +55,7 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 	}
 	step := (2 * time.Hour).Milliseconds()
 	e.mu.Lock()
-	for _, en := range e.topics["orders"].tasks {
+	for _, en := range e.topics.Get("orders").tasks.All() {
 		en.at -= step
 	}
 	e.ahead -= step
@@ -114,12 +114,12 @@ func testStep(t *testing.T, step int64, when string) {
 		require.Eventually(t, func() bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			return e.topics["orders"].tasks["x"].index > 0
+			return e.topics.Get("orders").tasks.Get("x").index > 0
 		}, time.Minute, time.Millisecond)
 	}
 	// As if all of this was by a clock that is stepped now.
 	e.mu.Lock()
-	en := e.topics["orders"].tasks["x"]
+	en := e.topics.Get("orders").tasks.Get("x")
 	en.at -= step
 	e.ahead -= step
 	e.mu.Unlock()

@@ -17,7 +17,7 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err e
 	defer e.mu.Unlock()
 	e.follow()
 	at := now()
-	for name, t := range e.topics {
+	for name, t := range e.topics.All() {
 		ended := e.sweep(&t.ended, at-engine.CeilMillis(t.Retain), 0)
 		most := len(t.dead)
 		if t.MaxDead >= 0 {
@@ -43,8 +43,8 @@ func (e *Engine) follow() {
 		return
 	}
 	e.ahead = ahead
-	for _, t := range e.topics {
-		for _, en := range t.tasks {
+	for _, t := range e.topics.All() {
+		for _, en := range t.tasks.All() {
 			if en.state == engine.Running {
 				en.leave() // a lease that has ended, too
 				en.at = en.more.ends + ahead

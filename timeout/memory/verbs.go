@@ -30,7 +30,7 @@ func (e *Engine) set(task engine.Task) engine.Answer {
 	if err != nil {
 		return engine.Answer{Err: err}
 	}
-	en := t.tasks[task.ID]
+	en := t.tasks.Get(task.ID)
 	was := engine.None
 	if en != nil {
 		was = en.state
@@ -40,7 +40,7 @@ func (e *Engine) set(task engine.Task) engine.Answer {
 	}
 	if en == nil {
 		en = &entry{topic: t, id: strings.Clone(task.ID)}
-		t.tasks[en.id] = en
+		t.tasks.Set(en.id, en)
 	}
 	at := now()
 	en.payload, en.due, en.created, en.attempts, en.more = string(task.Payload), task.DueAt(at), at, 0, nil
@@ -77,8 +77,8 @@ func (en *entry) enter(state engine.State) {
 
 // find returns a task, or nil.
 func (e *Engine) find(key engine.Key) *entry {
-	if t := e.topics[key.Topic]; t != nil {
-		return t.tasks[key.ID]
+	if t := e.topics.Get(key.Topic); t != nil {
+		return t.tasks.Get(key.ID)
 	}
 	return nil
 }
@@ -189,12 +189,12 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 		return engine.Page{}, err
 	}
 	defer e.mu.Unlock()
-	t := e.topics[query.Topic]
+	t := e.topics.Get(query.Topic)
 	if t == nil {
 		return engine.Page{}, nil
 	}
 	var found []*entry
-	for _, en := range t.tasks {
+	for _, en := range t.tasks.All() {
 		if en.state == query.State && cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.id, id)) > 0 {
 			found = append(found, en)
 		}
