@@ -12,7 +12,8 @@ import (
 // callback if it has no handler. If a topic has no others, its worker holds: it leases none, or one for each trial of
 // the circuit. So what waits costs nothing, however much it is, and keeps its time. If tasks have callbacks of their
 // own, the worker must lease the others to reach them, and puts the others off. It knows of those that it has leased,
-// and of those set on this node. While it holds, Center.search looks for more of them.
+// and of those set on this node. While it holds, Center.search looks for more of them. It holds again if it has met none
+// for metFor.
 
 const (
 	// While a worker holds, it looks at one page of waiting tasks per searchEvery. After the last due task it
@@ -21,16 +22,20 @@ const (
 	searchEvery = time.Second
 	searchAnew  = 5 * time.Minute
 
+	// metFor is how long a worker does not hold after it has met a task with a callback of its own.
+	metFor = 5 * time.Minute
+
 	// putOffMerged is the time for which tasks put off are remembered together.
 	putOffMerged = 5 * time.Second
 )
 
 // hold is what a worker knows of tasks that it can't run. worker.mu guards it.
 type hold struct {
-	unable bool    // whether the node has no handler, and can't make a callback of the topic
-	own    bool    // whether there are tasks with callbacks of their own
-	common string  // the circuit of the topic's callback; empty if there is none, or nothing is known of it
-	leases leasing // how many tasks may be leased now
+	unable bool      // whether the node has no handler, and can't make a callback of the topic
+	own    bool      // whether there are tasks with callbacks of their own, or were until metFor ago
+	met    time.Time // when the last of them was met
+	common string    // the circuit of the topic's callback; empty if there is none, or nothing is known of it
+	leases leasing   // how many tasks may be leased now
 
 	stranded time.Time // since when tasks without a callback are due and the node is not able; zero if there are none
 	until    time.Time // when they are back, if the node puts them off
@@ -99,6 +104,7 @@ func (w *worker) caller(call *Callback) string { return w.name + " " + call.Targ
 
 // meets notes that there are tasks with callbacks of their own. w.mu must be held.
 func (w *worker) meets(now time.Time) {
+	w.hold.met = now
 	if w.hold.own || w.topic.Pull {
 		return
 	}
@@ -132,6 +138,11 @@ func (c *Center) meet(tasks ...Task) {
 // knows. w.mu must be held.
 func (w *worker) restrain(now time.Time) (until time.Time) {
 	h := &w.hold
+	if h.own && now.Sub(h.met) > metFor {
+		if h.own = false; !now.Before(h.until) {
+			h.stranded = time.Time{} // none of them has come back
+		}
+	}
 	leases, holds := leaseAny, false
 	switch {
 	case h.own || w.topic.Pull:

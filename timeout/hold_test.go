@@ -136,6 +136,25 @@ func TestNothingIsLeasedForATargetThatIsDownButItsTrials(t *testing.T) {
 	})
 }
 
+func TestATopicThatOnceHadATaskWithACallbackOfItsOwnIsHeldAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, engine, caller := withHosts(t, timeout.Config{})
+		r.calls("a", "host/a")
+		r.many("a", 1, "other/b")
+		pass(time.Second)
+		require.Equal(t, 1, caller.count("other/b"))
+		caller.set("host/a", errRefused)
+		r.many("a", 100, "")
+		pass(time.Minute)
+		leased := engine.leased.Load()
+		require.Greater(t, leased, int64(200), "others of that kind may stand behind")
+		pass(6 * time.Minute)
+		leased, calls := engine.leased.Load(), caller.count("host/a")
+		pass(5 * time.Minute)
+		require.EqualValues(t, caller.count("host/a")-calls, engine.leased.Load()-leased, "the trials")
+	})
+}
+
 func TestManyTasksPutOffForATargetCostNoMoreThanFew(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, engine, caller := withHosts(t, timeout.Config{})
