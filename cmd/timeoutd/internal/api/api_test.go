@@ -621,7 +621,7 @@ func TestStats(t *testing.T) {
 	require.Equal(t, []string{"", "", "", "", "", "", "", ""}, stats.Topics[1].Owners)
 	members := get[wire.Members](s, "/v1/members")
 	require.Equal(t, s.centre.Node(), members.Nodes[0].Name)
-	require.Equal(t, []string{"fails", "works"}, members.Nodes[0].Topics)
+	require.Equal(t, []string{engine.HandlersOnly, "fails", "works"}, members.Nodes[0].Topics)
 
 	metrics := s.ask(http.StatusOK, http.MethodGet, "/metrics", "")
 	for _, line := range []string{
