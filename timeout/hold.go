@@ -328,7 +328,7 @@ func (c *Center) search(ctx context.Context) {
 }
 
 // searchOnce looks once, and reports whether workers hold.
-func (c *Center) searchOnce(ctx context.Context) (any bool) {
+func (c *Center) searchOnce(ctx context.Context) (hold bool) {
 	c.mu.Lock()
 	workers := make([]*worker, 0, len(c.workers))
 	for _, w := range c.workers {
@@ -337,7 +337,7 @@ func (c *Center) searchOnce(ctx context.Context) (any bool) {
 	c.mu.Unlock()
 	for _, w := range workers {
 		query, holds, due := w.seeks(time.Now())
-		any = any || holds
+		hold = hold || holds
 		if due {
 			ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 			page, err := c.engine.List(ctx, query)
@@ -345,7 +345,7 @@ func (c *Center) searchOnce(ctx context.Context) (any bool) {
 			w.found(query, page, err, time.Now())
 		}
 	}
-	return any
+	return hold
 }
 
 // seeks returns the next page to look at, whether the worker holds, and whether it is time to look.

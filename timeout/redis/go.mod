@@ -13,7 +13,6 @@ require (
 	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5 // indirect

@@ -14,7 +14,6 @@ require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.31.0 // indirect
 	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
-	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
 	go.etcd.io/etcd/client/v3 v3.7.3

@@ -11,7 +11,6 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
-	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sync v0.24.0 // indirect

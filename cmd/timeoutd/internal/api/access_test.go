@@ -143,7 +143,7 @@ func TestAReadTokenSeesNoSecretOfACallback(t *testing.T) {
 func TestPeersAreAskedWithATokenForNothingElse(t *testing.T) {
 	s := start(t, Config{Tokens: []Token{{reader, Read, ""}, {"second-0123456789", Read, ""}, {master, Admin, ""}}})
 	got := make(chan string, 1)
-	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
 	t.Cleanup(stranger.Close)
 	others, err := peers.New([]string{s.url, stranger.URL}, PeerToken(reader))
 	require.NoError(t, err)

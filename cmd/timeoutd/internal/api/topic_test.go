@@ -57,7 +57,7 @@ func TestAPatchChangesOnlyWhatItNames(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"retries":"x"}`:                    `field "retries" is a JSON string, must be a whole number`,
 		`{"retires":5}`:                      `unknown field "retires"`,
-		`{"calback":null}`:                   `unknown field "calback"`,
+		`{"recall":null}`:                    `unknown field "recall"`,
 		`{"hint":null,"retries":null}`:       `unknown field "hint"`,
 		`{"":null}`:                          `unknown field ""`,
 		`{"name":"post"}`:                    `name "post" in the body, must be that of the path`,
