@@ -59,7 +59,7 @@ func TestANodeWithALeaseWritesNothingForItsSessions(t *testing.T) {
 		cfg.Lease = 24 * time.Hour
 		f := newFleet(t, 2, cfg)
 		sessions := f.fillAll(t, 100)
-		long(time.Hour)
+		exactly(time.Hour)
 		allAlive(t, sessions)
 		for _, n := range f.nodes {
 			require.Zero(t, n.Stats().Renewals)

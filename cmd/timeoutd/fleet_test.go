@@ -68,6 +68,7 @@ func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
 // Two processes share a server, and each has its slots. When one is killed, the other has all
 // slots.
 func testTwo(t *testing.T, env ...string) {
+	t.Parallel() // it waits for the ends of leases, and for callbacks
 	to := newTarget(t)
 	with := process{args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "3s"}, env: env}
 	one, other := start(t, with), start(t, with)

@@ -24,6 +24,7 @@ func TestKilledWithAQueueInMemoryInFrontOfSQLite(t *testing.T) {
 }
 
 func killOver(t *testing.T, kept string, more ...string) {
+	t.Parallel() // it waits for the ends of leases
 	to := newTarget(t)
 	with := process{args: append([]string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "3s"}, more...)}
 	p := start(t, with)

@@ -14,11 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
 func TestMain(m *testing.M) {
+	testmain.Parallel(4)        // they mostly wait
 	goredis.SetLogger(silent{}) // servers are killed here
 	// The client's pool looks every second whether a server is there again, also once after it
 	// has been closed.
