@@ -348,6 +348,7 @@ func TestPanicsOfAllCallbacks(t *testing.T) {
 				_, err := c.Read(make([]byte, 1))
 				require.ErrorIs(t, err, net.ErrClosed, name)
 			}
+			synctest.Wait() // OnClose is called after the close
 			require.Zero(t, k.Len(), name)
 			require.GreaterOrEqual(t, k.Stats().Panics, uint64(3), name)
 			require.Contains(t, log.String(), name+": bad")
