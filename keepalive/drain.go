@@ -11,6 +11,10 @@ import (
 const (
 	drainLog  = time.Second           // how often a drain logs its progress
 	drainPoll = 10 * time.Millisecond // how often it looks at the rest
+
+	// acceptance is how long a program has from the beginning of an exchange to the call of its handler. net/http drops
+	// a request in between if it is told to shut down.
+	acceptance = 50 * time.Millisecond
 )
 
 // Drain refuses new connections from now on and closes all others with [ReasonDrain], evenly
@@ -78,6 +82,9 @@ func awaitExchanges(leaving []*Guard, wait func(time.Duration) bool) {
 			awaited = append(awaited, g)
 		}
 	}
+	if len(awaited) == 0 {
+		return
+	}
 	stayed := time.Now()
 	for len(awaited) > 0 && wait(drainPoll) {
 		for len(awaited) > 0 && !awaited[0].isAwaited() {
@@ -90,6 +97,7 @@ func awaitExchanges(leaving []*Guard, wait func(time.Duration) bool) {
 			}
 		}
 	}
+	wait(acceptance)
 }
 
 // sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are

@@ -30,32 +30,31 @@ func ask(fd uintptr) evidence {
 // isFull reports whether the receive queue of a socket is so full that its peer may have to wait. The
 // kernel counts the memory of its packets, which are larger than their bytes. By half of that the
 // window of TCP may be closed (__tcp_select_window): until then, neither side has to wait for more
-// room, to avoid small packets (RFC 9293, 3.8.6.2). A Unix socket has no memory of its own for them.
+// room, to avoid small packets (RFC 9293, 3.8.6.2). A Unix socket charges the memory to its sender. Its buffer is as large
+// by default, and each byte may have been a Write of its own. Nobody sees a smaller one here.
 func isFull(fd, unread int) bool {
-	if domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil && domain == unix.AF_UNIX {
-		return isUnixFull(fd, unread)
-	}
 	// The first two of SO_MEMINFO, SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF, are of the form of a linger.
 	queue, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_MEMINFO)
-	return err == nil && fills(int(queue.Onoff), int(queue.Linger))
-}
-
-// isUnixFull is isFull for a Unix socket. It charges the memory to its sender, whose buffer nobody sees here: it may be the least
-// one there is, and each byte may have been a Write of its own. Of datagrams only the first one is seen, and their number
-// is limited, too (net.unix.max_dgram_qlen).
-func isUnixFull(fd, unread int) bool {
-	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil && kind == unix.SOCK_DGRAM {
-		return true
+	charged := int(queue.Onoff)
+	if charged == 0 {
+		charged = unread * leastPacket
 	}
-	return unread*leastPacket >= leastBuffer
+	return err == nil && (fills(charged, int(queue.Linger)) || queue.Onoff == 0 && isUnixgram(fd))
 }
 
-// leastPacket is what Linux charges for a packet of one byte, SKB_TRUESIZE of it, or a little less since Linux 6.3.
-// leastBuffer is the least buffer of a sender, SOCK_MIN_SNDBUF, or a little less.
-const (
-	leastPacket = 768
-	leastBuffer = 6 * leastPacket
-)
+// isUnixgram reports whether a socket is a Unix socket for datagrams. Their number is limited, to ten by default
+// (net.unix.max_dgram_qlen), and only the first one is seen: any may be one too many for the peer.
+func isUnixgram(fd int) bool {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil || domain != unix.AF_UNIX {
+		return false
+	}
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	return err == nil && kind == unix.SOCK_DGRAM
+}
+
+// leastPacket is what Linux charges for a packet of one byte: SKB_TRUESIZE of it, or a little less since Linux 6.3.
+const leastPacket = 768
 
 // tell fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.
 func (e *evidence) tell(info *unix.TCPInfo) {
