@@ -28,10 +28,7 @@ type options struct {
 
 func newOptions() *options {
 	o := &options{
-		server: server.Config{
-			Addr:    "127.0.0.1:9000",
-			Timeout: 30 * time.Second,
-		},
+		server:    server.Config{Addr: "127.0.0.1:9000", Config: keepalive.Config{Timeout: 30 * time.Second}},
 		debug:     debughttp.Config{Hosts: debughttp.Hosts{Setting: "-admin-hosts"}},
 		logFormat: "text",
 		logLevel:  "info",
