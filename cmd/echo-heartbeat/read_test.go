@@ -140,7 +140,7 @@ func TestNamesFollowTheFields(t *testing.T) {
 		case "admin", "admin-hosts", "debug-allow-remote", "debug-hide-addrs", "config", "check", "t", "log-format", "log-level":
 			return nil // the program's own
 		}
-		return []string{field(s.Name)}
+		return []string{s.FieldName()}
 	}
 	for s := range newOptions().All {
 		for _, name := range fields(s) {
