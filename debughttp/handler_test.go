@@ -141,8 +141,8 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 		require.Equal(t, 0.01, s.Wheel.Tick)
 		require.EqualValues(t, 1, s.Wheel.Late.Count)
 		require.EqualValues(t, 2, s.Ages.Count)
-		require.Equal(t, 10.0, s.Settings.Timeout)
-		require.Equal(t, "reject", s.Settings.Full)
+		require.Equal(t, 10.0, s.Settings["timeout_seconds"])
+		require.Equal(t, "reject", s.Settings["full"])
 		require.EqualValues(t, 2, s.Ended)
 
 		require.Len(t, s.Recent, 2)
@@ -458,4 +458,30 @@ func TestViewersAndChurnAtTheSameTime(t *testing.T) {
 	all.Wait()
 	_, seen := h.recent.list()
 	require.Positive(t, seen)
+}
+
+func TestSettingsOfAPolicyThatIsOffAreOff(t *testing.T) {
+	cfg := keepalive.Config{Age: keepalive.Age{Jitter: 0.5}, Probe: keepalive.Probing{Count: 2}} // a jitter of no age, and a count of no probe
+	s := see(t, newHandler(t, newKeeper(t, cfg), Config{})).Settings
+	for _, name := range []string{
+		"probe", "probe_after_seconds", "probe_timeout_seconds", "probe_count", "max_age_seconds", "max_age_jitter", "max_age_grace_seconds", "strikes",
+		"full", "evict_min_idle_seconds", "pressure_timeout_seconds", "pressure_low", "pressure_high", "farewell_timeout_seconds",
+	} {
+		require.Contains(t, s, name)
+		require.Zero(t, s[name], name)
+	}
+	cfg = keepalive.Config{
+		Age: keepalive.Age{Max: time.Hour, Jitter: 0.5}, Probe: keepalive.Probing{Send: func(any) error { return nil }},
+		Rate: keepalive.Rate{MinBytes: 10}, Room: keepalive.Room{MaxConns: 1, Pressure: keepalive.Pressure{Timeout: time.Second}},
+		Closing: keepalive.Closing{Mode: keepalive.CloseHalf},
+	}
+	h := newHandler(t, newKeeper(t, cfg), Config{})
+	require.Contains(t, ask(h, from(local, "localhost")).Body.String(), `"settings":{"timeout_seconds":60,"tick_seconds":0.01,"activity":"read",`, "in the order of the page")
+	on := see(t, h).Settings
+	for name, want := range map[string]any{
+		"probe": true, "probe_after_seconds": 30.0, "probe_timeout_seconds": 30.0, "probe_count": 1.0, "max_age_seconds": 3600.0, "max_age_jitter": 0.5, "strikes": 3.0,
+		"min_rate_bytes_per_second": 10.0, "full": "reject", "pressure_timeout_seconds": 1.0, "pressure_low": 0.85, "pressure_high": 0.95, "farewell_timeout_seconds": 1.0,
+	} {
+		require.Equal(t, want, on[name], name)
+	}
 }

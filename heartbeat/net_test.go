@@ -28,7 +28,7 @@ const (
 
 // echo starts the server of package server.
 func echo(t testing.TB) *server.Server {
-	s, err := server.New(server.Config{Addr: "127.0.0.1:0", Timeout: timeout, Tick: 10 * ms})
+	s, err := server.New(server.Config{Addr: "127.0.0.1:0", Config: keepalive.Config{Timeout: timeout, Tick: 10 * ms}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -46,12 +46,6 @@ type Config struct {
 	// wait for the next program with the socket.
 	Listener net.Listener
 
-	// Timeout is how long a connection may be without a whole line. Zero means 30s.
-	Timeout time.Duration
-
-	// Tick is the precision, see keepalive.Config.
-	Tick time.Duration
-
 	// MaxLine is the longest line in bytes, without its ending. Zero means 64 KiB.
 	MaxLine int
 
@@ -72,31 +66,22 @@ type Config struct {
 	// Loops is the number of event loops, at most 256. Zero means one per processor.
 	Loops int
 
-	// The policies are those of keepalive.Config. Functions get the gnet.Conn, in its event
-	// loop. Only whole lines are Activity.
-	FirstMessage        time.Duration
-	ReadIdle, WriteIdle time.Duration
-	Interval            keepalive.Interval
-	Rate                keepalive.Rate // MinBeat counts lines
-	Advise              bool
-	OnIdle              func(conn any, reason keepalive.Reason) keepalive.Verdict
-	OnClose             func(conn any, reason keepalive.Reason)
-
-	// Probe.Send may be nil if another field of Probe is set: then the probe is a line, PING, and
-	// any line is an answer.
-	Probe keepalive.Probing
-
-	// Age.OnMax may be nil: if there is a grace, the peer is told with a line, GOAWAY.
-	Age keepalive.Age
-
-	// Room.MaxConns of zero means as many connections as the limit of descriptors of this
-	// process (RLIMIT_NOFILE) has room for when New or Update is called, with some to spare. A
-	// higher number is an error. Room.Full must not be pool.Wait, since gnet accepts all
-	// connections.
-	Room keepalive.Room
-
-	// Closing.Farewell may be nil: the protocol has its own.
-	Closing keepalive.Closing
+	// Config has the policies. Its functions get the gnet.Conn, in its event loop. Some fields mean more
+	// here:
+	//   - Timeout of zero means 30s.
+	//   - Activity must be ActivityManual, or zero for that: only whole lines are life, and
+	//     Rate.MinBeat counts lines.
+	//   - Probe.Send may be nil if another field of Probe is set: then the probe is a line, PING, and
+	//     any line is an answer.
+	//   - Age.OnMax may be nil: if there is a grace, the peer is told with a line, GOAWAY.
+	//   - Room.MaxConns of zero means as many connections as the limit of descriptors of this process
+	//     (RLIMIT_NOFILE) has room for when New or Update is called, with some to spare. A higher
+	//     number is an error.
+	//   - Room.Full must not be pool.Wait, since gnet accepts all connections.
+	//   - Closing.Farewell may be nil: the protocol has its own.
+	//   - Logger gets news of the server, too. Nil means silence.
+	//   - Unwrap is never called.
+	keepalive.Config
 
 	// DrainDelay is how long the server goes on as ever after it was told to end. Only Draining
 	// reports the end: load balancers have time to notice. Zero means none.
@@ -109,10 +94,6 @@ type Config struct {
 	// ShutdownTimeout bounds both, after the context of Run is done. It must not be less than
 	// their sum. Zero means 10s more than their sum.
 	ShutdownTimeout time.Duration
-
-	// Logger gets news for an operator at Info and above, and a line per closed connection at
-	// Debug. Nil means silence.
-	Logger *slog.Logger
 }
 
 // Validate returns the error of [New] for this config.
@@ -128,6 +109,7 @@ func (cfg Config) withDefaults(open int) (Config, error) {
 		setDefault(&cfg.Addr, defaultAddr)
 	}
 	setDefault(&cfg.Timeout, defaultTimeout)
+	setDefault(&cfg.Activity, keepalive.ActivityManual)
 	setDefault(&cfg.MaxLine, defaultMaxLine)
 	setDefault(&cfg.MaxOutbound, defaultMaxOutbound)
 	setDefault(&cfg.Loops, min(runtime.GOMAXPROCS(0), maxLoops))
@@ -143,6 +125,9 @@ func (cfg Config) withDefaults(open int) (Config, error) {
 	}
 	if err := cfg.checkListener(); err != nil {
 		return cfg, err
+	}
+	if cfg.Activity != keepalive.ActivityManual {
+		return cfg, fmt.Errorf("%w: Activity %v, must be %v: only whole lines are life", ErrArgument, cfg.Activity, keepalive.ActivityManual)
 	}
 	if cfg.Room.Full == pool.Wait {
 		return cfg, fmt.Errorf("%w: Room.Full %v, must be %v or %v: gnet accepts all connections",
@@ -245,22 +230,5 @@ func (cfg Config) keeper() keepalive.Config {
 	if cfg.Closing.Farewell == nil {
 		cfg.Closing.Farewell = newFarewells(cfg).say
 	}
-	return keepalive.Config{
-		Timeout:      cfg.Timeout,
-		Tick:         cfg.Tick,
-		Activity:     keepalive.ActivityManual,
-		FirstMessage: cfg.FirstMessage,
-		ReadIdle:     cfg.ReadIdle,
-		WriteIdle:    cfg.WriteIdle,
-		Interval:     cfg.Interval,
-		Probe:        cfg.Probe,
-		Age:          cfg.Age,
-		Rate:         cfg.Rate,
-		Room:         cfg.Room,
-		Closing:      cfg.Closing,
-		Advise:       cfg.Advise,
-		OnIdle:       cfg.OnIdle,
-		OnClose:      cfg.OnClose,
-		Logger:       cfg.Logger,
-	}
+	return cfg.Config
 }

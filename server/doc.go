@@ -1,7 +1,10 @@
 // Package server is a TCP server on gnet. It closes silent connections: the whole of
 // Heartwheel at work, to embed or to copy from.
 //
-//	s, err := server.New(server.Config{Addr: "127.0.0.1:9000", Timeout: 30 * time.Second})
+//	s, err := server.New(server.Config{
+//		Addr:   "127.0.0.1:9000",
+//		Config: keepalive.Config{Timeout: 30 * time.Second},
+//	})
 //	...
 //	err = s.Run(ctx) // until ctx is done, then a graceful shutdown
 //

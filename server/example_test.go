@@ -17,12 +17,14 @@ import (
 
 func Example() {
 	s, err := server.New(server.Config{
-		Addr:         "127.0.0.1:0",
-		Timeout:      5 * time.Minute,
-		FirstMessage: 10 * time.Second,
-		Age:          keepalive.Age{Max: 24 * time.Hour},
-		Room:         keepalive.Room{MaxPerKey: 100},
-		Drain:        10 * time.Millisecond, // in earnest more like half a minute
+		Addr: "127.0.0.1:0",
+		Config: keepalive.Config{
+			Timeout:      5 * time.Minute,
+			FirstMessage: 10 * time.Second,
+			Age:          keepalive.Age{Max: 24 * time.Hour},
+			Room:         keepalive.Room{MaxPerKey: 100},
+		},
+		Drain: 10 * time.Millisecond, // in earnest more like half a minute
 	})
 	if err != nil {
 		log.Fatal(err)

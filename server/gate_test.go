@@ -18,8 +18,11 @@ func TestThoseThatAreBeingClosedHaveTheirDescriptorsStill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startOn(t, listener(), Config{
-				Loops: 1, Room: keepalive.Room{MaxConns: 100}, FirstMessage: timeout,
-				Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: eternal},
+				Loops: 1,
+				Config: keepalive.Config{
+					Room: keepalive.Room{MaxConns: 100}, FirstMessage: timeout,
+					Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: eternal},
+				},
 			})
 			r.most.Store(3)
 			var leaving []net.Conn

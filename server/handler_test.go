@@ -132,7 +132,7 @@ func FuzzProtocol(f *testing.F) {
 	f.Add([]byte("PING 1\nhello\r\nQUIT\nnever\n"), uint8(3))
 	f.Add([]byte("0123456789012345678901\n"), uint8(7))
 	f.Fuzz(func(t *testing.T, stream []byte, step uint8) {
-		h := handlerOf(t, Config{MaxLine: 20, Room: keepalive.Room{MaxConns: 1}})
+		h := handlerOf(t, Config{MaxLine: 20, Config: keepalive.Config{Room: keepalive.Room{MaxConns: 1}}})
 		want, wantAction := say(h, string(stream))
 		var chunks []string
 		for rest := string(stream); len(rest) > 0; {

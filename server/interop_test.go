@@ -26,7 +26,7 @@ func nc(t *testing.T, r *running, stdin io.Reader) string {
 }
 
 func TestNetcat(t *testing.T) {
-	r := start(t, Config{Timeout: timeout, Room: keepalive.Room{MaxConns: 2}})
+	r := start(t, Config{Config: keepalive.Config{Timeout: timeout, Room: keepalive.Room{MaxConns: 2}}})
 	require.Equal(t, "hello\nPONG\nPONG 7\nBYE\n", nc(t, r, strings.NewReader("hello\nPING\nPING 7\nQUIT\n")))
 	require.Equal(t, "hello\r\nBYE\r\n", nc(t, r, strings.NewReader("hello\r\nQUIT\r\n")))
 	require.Equal(t, "ERR line too long\n", nc(t, r, strings.NewReader(strings.Repeat("x", 200_000)+"\n")))

@@ -89,7 +89,8 @@ func TestLineMayCloseTheConnection(t *testing.T) {
 
 func TestLinesOfRealConnections(t *testing.T) {
 	log := new(logtest.Log)
-	r := start(t, Config{Timeout: timeout, Tick: 10 * ms, Loops: 2, Logger: log.Logger(slog.LevelInfo), Line: func(c gnet.Conn, line []byte) ([]byte, bool) {
+	policies := keepalive.Config{Timeout: timeout, Tick: 10 * ms, Logger: log.Logger(slog.LevelInfo)}
+	r := start(t, Config{Config: policies, Loops: 2, Line: func(c gnet.Conn, line []byte) ([]byte, bool) {
 		switch string(line) {
 		case "close":
 			_ = c.EventLoop().Close(c)

@@ -33,7 +33,7 @@ func startOn(t testing.TB, ln net.Listener, cfg Config) *running {
 // Every promise of Addr holds for a Listener.
 func TestListener(t *testing.T) {
 	ln := listen(t)
-	r := startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Loops: 3, Room: keepalive.Room{MaxConns: 20}, MaxLine: 100})
+	r := startOn(t, ln, Config{Loops: 3, MaxLine: 100, Config: keepalive.Config{Timeout: timeout, Tick: 10 * ms, Room: keepalive.Room{MaxConns: 20}}})
 	require.Equal(t, ln.Addr(), r.Addr())
 	begin := time.Now()
 	silent := r.dial(t)
@@ -70,7 +70,7 @@ func TestUnixListener(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Room: keepalive.Room{MaxPerKey: 1}})
+	startOn(t, ln, Config{Config: keepalive.Config{Timeout: timeout, Tick: 10 * ms, Room: keepalive.Room{MaxPerKey: 1}}})
 	for range 3 { // they have no address to be counted by
 		c, err := net.Dial("unix", path)
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestListenerIsLeftToTheNext(t *testing.T) {
 	file, err := ln.File()
 	require.NoError(t, err)
 	defer file.Close()
-	r := startOn(t, ln, Config{Loops: 2, Drain: 300 * ms, Tick: 10 * ms})
+	r := startOn(t, ln, Config{Loops: 2, Drain: 300 * ms, Config: keepalive.Config{Tick: 10 * ms}})
 	conns := make([]net.Conn, 50)
 	for i := range conns {
 		conns[i] = r.dial(t)
@@ -148,7 +148,7 @@ func TestListenerEndsWhileConnectionsCome(t *testing.T) {
 // A connection accepted before the goodbyes gets one, however long the loop takes to have it.
 func TestListenerWaitsForWhatWasAccepted(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	r := startOn(t, listen(t), Config{Loops: 1, Room: keepalive.Room{MaxPerKey: 9, Key: func(net.Addr) string { close(entered); <-leave; return "" }}})
+	r := startOn(t, listen(t), Config{Loops: 1, Config: keepalive.Config{Room: keepalive.Room{MaxPerKey: 9, Key: func(net.Addr) string { close(entered); <-leave; return "" }}}})
 	c := r.dial(t)
 	<-entered
 	r.cancel()
@@ -186,7 +186,7 @@ func TestListenerOfAServerThatNeverRuns(t *testing.T) {
 
 func TestEvictionOnAListener(t *testing.T) {
 	ln := listen(t)
-	r := startOn(t, ln, Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 10 * ms}})
+	r := startOn(t, ln, Config{Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 10 * ms}}})
 	first := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, first, "PING\n"))
 	time.Sleep(50 * ms)

@@ -20,25 +20,25 @@ import (
 func TestFarewellsSayWhy(t *testing.T) {
 	const day = 24 * time.Hour
 	for want, c := range map[string]struct {
-		policy Config
+		policy keepalive.Config
 		speak  bool
 		first  string // before the farewell
 	}{
-		"BYE first message timeout 50ms\n": {policy: Config{FirstMessage: 50 * ms}},
-		"BYE maximum age 2s\n":             {policy: Config{Age: keepalive.Age{Max: 2 * time.Second}}, speak: true},
+		"BYE first message timeout 50ms\n": {policy: keepalive.Config{FirstMessage: 50 * ms}},
+		"BYE maximum age 2s\n":             {policy: keepalive.Config{Age: keepalive.Age{Max: 2 * time.Second}}, speak: true},
 		"BYE maximum age 3s\n": {
-			policy: Config{Age: keepalive.Age{Max: 3 * time.Second, Grace: 50 * ms}}, speak: true,
+			policy: keepalive.Config{Age: keepalive.Age{Max: 3 * time.Second, Grace: 50 * ms}}, speak: true,
 			first: "GOAWAY 50ms\n",
 		},
 		"BYE no answer to PING\n": {
-			policy: Config{Probe: keepalive.Probing{After: timeout, Timeout: 20 * ms, Count: 2}}, speak: true,
+			policy: keepalive.Config{Probe: keepalive.Probing{After: timeout, Timeout: 20 * ms, Count: 2}}, speak: true,
 			first: "PING\nPING\n",
 		},
 	} {
 		t.Run(strings.TrimSpace(want), func(t *testing.T) {
 			t.Parallel()
 			c.policy.Timeout, c.policy.Tick = day, 10*ms
-			r := start(t, c.policy)
+			r := start(t, Config{Config: c.policy})
 			conn := r.dial(t)
 			if c.speak {
 				require.Equal(t, "hello\n", ask(t, conn, "hello\n"))
@@ -49,7 +49,7 @@ func TestFarewellsSayWhy(t *testing.T) {
 }
 
 func TestFarewellOfOneThatIsEvicted(t *testing.T) {
-	r := start(t, Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2, Full: pool.EvictIdlest, MinIdle: 50 * ms}})
+	r := start(t, Config{Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2, Full: pool.EvictIdlest, MinIdle: 50 * ms}}})
 	idlest, other := r.dial(t), r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, idlest, "PING\n"))
 	time.Sleep(100 * ms)
@@ -60,7 +60,7 @@ func TestFarewellOfOneThatIsEvicted(t *testing.T) {
 
 // Any line is an answer. BEAT needs no answer itself.
 func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
-	r := start(t, Config{Timeout: 2 * eternal, Tick: 10 * ms, Probe: keepalive.Probing{After: 100 * ms, Timeout: eternal}})
+	r := start(t, Config{Config: keepalive.Config{Timeout: 2 * eternal, Tick: 10 * ms, Probe: keepalive.Probing{After: 100 * ms, Timeout: eternal}}})
 	c := r.dial(t)
 	for range 3 {
 		require.Equal(t, "PING\n", readLine(t, c))
@@ -78,11 +78,11 @@ func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
 // The Keeper calls the functions of the embedding program.
 func TestFunctionsOfTheUserAreCalled(t *testing.T) {
 	var closed, asked, probed atomic.Int32
-	r := start(t, Config{
+	r := start(t, Config{Config: keepalive.Config{
 		Timeout: 200 * ms, Tick: 10 * ms, OnClose: func(any, keepalive.Reason) { closed.Add(1) },
 		OnIdle: func(any, keepalive.Reason) keepalive.Verdict { asked.Add(1); return keepalive.Close },
 		Probe:  keepalive.Probing{Send: func(any) error { probed.Add(1); return nil }},
-	})
+	}})
 	require.Equal(t, "BYE no answer to PING\n", rest(t, r.dial(t)))
 	require.Eventually(t, func() bool { return closed.Load() == 1 }, eternal, ms)
 	require.EqualValues(t, 1, asked.Load())
@@ -110,7 +110,7 @@ func TestDrainHasTwoStages(t *testing.T) {
 }
 
 func TestDrainIsSpread(t *testing.T) {
-	r := start(t, Config{Tick: 10 * ms, Timeout: time.Minute, Drain: time.Second})
+	r := start(t, Config{Drain: time.Second, Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute}})
 	conns := make([]net.Conn, 20)
 	for i := range conns {
 		conns[i] = r.dial(t)

@@ -21,7 +21,7 @@ func TestMinBeatCountsLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			const closes = "ERR more than a heartbeat per 100ms\n"
-			r := startOn(t, listener(), Config{Timeout: time.Minute, Tick: 10 * ms, Rate: keepalive.Rate{MinBeat: 100 * ms, Strikes: 1}})
+			r := startOn(t, listener(), Config{Config: keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, Rate: keepalive.Rate{MinBeat: 100 * ms, Strikes: 1}}})
 			peers := map[string]struct {
 				lines int // per packet
 				pause time.Duration

@@ -146,7 +146,7 @@ func TestConversation(t *testing.T) {
 }
 
 func TestIdleConnectionIsToldAndClosed(t *testing.T) {
-	r := start(t, Config{Timeout: timeout, Tick: 10 * ms})
+	r := start(t, Config{Config: keepalive.Config{Timeout: timeout, Tick: 10 * ms}})
 	begin := time.Now() // dialling takes a while on a busy machine, and the timeout runs
 	silent, trickling, alive := r.dial(t), r.dial(t), r.dial(t)
 	var wg sync.WaitGroup
@@ -230,7 +230,7 @@ func TestSlowReaderIsClosed(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	r := start(t, Config{Room: keepalive.Room{MaxConns: 3}})
+	r := start(t, Config{Config: keepalive.Config{Room: keepalive.Room{MaxConns: 3}}})
 	require.Equal(t, 3, r.Config().Room.MaxConns)
 	var conns []net.Conn
 	for range 3 {
@@ -400,7 +400,7 @@ func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	s := idle(t, Config{})
 	require.LessOrEqual(t, s.Config().Room.MaxConns, limit-rlimit.MinSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
 	require.Greater(t, s.Config().Room.MaxConns, limit*9/10)
-	_, err := New(Config{Room: keepalive.Room{MaxConns: limit}})
+	_, err := New(Config{Config: keepalive.Config{Room: keepalive.Room{MaxConns: limit}}})
 	require.ErrorIs(t, err, ErrArgument)
 	require.Contains(t, err.Error(), fmt.Sprintf("MaxConns %d: the process may have %d descriptors", limit, limit))
 }
@@ -421,9 +421,9 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		{Config{Addr: "nonsense"}, `server: invalid argument: Addr "nonsense": address nonsense: missing port in address`},
 		{Config{Addr: "localhost:99999"}, `server: invalid argument: Addr "localhost:99999": address 99999: invalid port`},
 		{Config{Addr: ":nosuchport"}, `server: invalid argument: Addr ":nosuchport": lookup tcp/nosuchport: unknown port`},
-		{Config{Timeout: -1}, "server: invalid argument: keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
-		{Config{Timeout: time.Second, Tick: time.Minute}, "server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s"},
-		{Config{Room: keepalive.Room{MaxConns: -1}}, "server: invalid argument: Room.MaxConns -1, must not be negative"},
+		{Config{Config: keepalive.Config{Timeout: -1}}, "server: invalid argument: keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
+		{Config{Config: keepalive.Config{Timeout: time.Second, Tick: time.Minute}}, "server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s"},
+		{Config{Config: keepalive.Config{Room: keepalive.Room{MaxConns: -1}}}, "server: invalid argument: Room.MaxConns -1, must not be negative"},
 		{Config{MaxLine: -1}, "server: invalid argument: MaxLine -1, must not be negative"},
 		{Config{MaxOutbound: -1}, "server: invalid argument: MaxOutbound -1, must not be negative"},
 		{Config{Loops: -1}, "server: invalid argument: Loops -1, must not be negative"},
@@ -439,10 +439,11 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 			Config{DrainDelay: math.MaxInt64, Drain: math.MaxInt64, ShutdownTimeout: time.Hour},
 			"server: invalid argument: ShutdownTimeout 1h0m0s, must not be less than DrainDelay 2562047h47m16.854775807s and Drain 2562047h47m16.854775807s together",
 		},
-		{Config{Room: keepalive.Room{Full: pool.Wait}}, "server: invalid argument: Room.Full wait, must be reject or evict: gnet accepts all connections"},
-		{Config{Room: keepalive.Room{Full: 7}}, "server: invalid argument: keepalive: invalid argument: Room.Full 7, must be 0 to 2"},
-		{Config{Age: keepalive.Age{Max: -1}}, "server: invalid argument: keepalive: invalid argument: Age.Max -1ns, must not be negative"},
-		{Config{Probe: keepalive.Probing{Count: 101}}, "server: invalid argument: keepalive: invalid argument: Probe.Count 101, must be at most 100"},
+		{Config{Config: keepalive.Config{Activity: keepalive.ActivityKernel}}, "server: invalid argument: Activity kernel, must be manual: only whole lines are life"},
+		{Config{Config: keepalive.Config{Room: keepalive.Room{Full: pool.Wait}}}, "server: invalid argument: Room.Full wait, must be reject or evict: gnet accepts all connections"},
+		{Config{Config: keepalive.Config{Room: keepalive.Room{Full: 7}}}, "server: invalid argument: keepalive: invalid argument: Room.Full 7, must be 0 to 2"},
+		{Config{Config: keepalive.Config{Age: keepalive.Age{Max: -1}}}, "server: invalid argument: keepalive: invalid argument: Age.Max -1ns, must not be negative"},
+		{Config{Config: keepalive.Config{Probe: keepalive.Probing{Count: 101}}}, "server: invalid argument: keepalive: invalid argument: Probe.Count 101, must be at most 100"},
 		{Config{Listener: tls.NewListener(nil, nil)}, "server: invalid argument: Listener *tls.listener, must be a *net.TCPListener or a *net.UnixListener"},
 		{Config{Listener: &net.TCPListener{}, Addr: ":1"}, `server: invalid argument: Addr ":1" and a Listener, must be one of them`},
 	} {
@@ -451,7 +452,7 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		require.EqualError(t, err, c.want)
 		require.EqualError(t, c.cfg.Validate(), c.want)
 	}
-	_, err := New(Config{Timeout: -1})
+	_, err := New(Config{Config: keepalive.Config{Timeout: -1}})
 	require.ErrorIs(t, err, keepalive.ErrArgument)
 }
 

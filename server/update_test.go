@@ -21,7 +21,7 @@ import (
 // A connection has the new timeout from the Keeper's next look at it. Here a timeout of its own
 // makes that soon.
 func TestUpdateReachesOpenConnections(t *testing.T) {
-	r := start(t, Config{Timeout: 2 * timeout, Tick: 10 * ms})
+	r := start(t, Config{Config: keepalive.Config{Timeout: 2 * timeout, Tick: 10 * ms}})
 	c := r.dial(t)
 	begin := time.Now()
 	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
@@ -38,7 +38,7 @@ func TestUpdateReachesOpenConnections(t *testing.T) {
 }
 
 func TestTheFarewellHasTheTimeoutOfItsConnection(t *testing.T) {
-	r := start(t, Config{Timeout: time.Minute, Tick: 10 * ms, Line: func(c gnet.Conn, line []byte) ([]byte, bool) {
+	r := start(t, Config{Config: keepalive.Config{Timeout: time.Minute, Tick: 10 * ms}, Line: func(c gnet.Conn, line []byte) ([]byte, bool) {
 		_, err := keepalive.Of(c).SetTimeout(200 * ms)
 		return line, err == nil
 	}})
@@ -48,20 +48,20 @@ func TestTheFarewellHasTheTimeoutOfItsConnection(t *testing.T) {
 }
 
 func TestUpdateOfLimits(t *testing.T) {
-	r := start(t, Config{Room: keepalive.Room{MaxConns: 1}})
+	r := start(t, Config{Config: keepalive.Config{Room: keepalive.Room{MaxConns: 1}}})
 	c := r.dial(t)
 	line := strings.Repeat("x", 100) + "\n"
 	require.Equal(t, line, ask(t, c, line))
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 
-	require.NoError(t, r.Update(Config{Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2}, MaxLine: 99}))
+	require.NoError(t, r.Update(Config{MaxLine: 99, Config: keepalive.Config{Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2}}}))
 	require.Equal(t, 2, r.Config().Room.MaxConns)
 	second := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, second, "PING\n"))
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 	require.Equal(t, "ERR line too long\n", ask(t, c, line))
 
-	require.NoError(t, r.Update(Config{Room: keepalive.Room{MaxConns: 10, MaxPerKey: 1}}))
+	require.NoError(t, r.Update(Config{Config: keepalive.Config{Room: keepalive.Room{MaxConns: 10, MaxPerKey: 1}}}))
 	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"), "those from before are not counted")
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 	require.Equal(t, "PONG\n", ask(t, second, "PING\n"))
@@ -80,8 +80,11 @@ func TestUpdateFindsTheSameRoomWithConnections(t *testing.T) {
 
 func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 	r := start(t, Config{
-		Timeout: time.Minute, Tick: 20 * ms, Loops: 1,
-		Room: keepalive.Room{MaxConns: 9, Full: pool.EvictIdlest}, Age: keepalive.Age{Max: time.Hour},
+		Loops: 1,
+		Config: keepalive.Config{
+			Timeout: time.Minute, Tick: 20 * ms,
+			Room: keepalive.Room{MaxConns: 9, Full: pool.EvictIdlest}, Age: keepalive.Age{Max: time.Hour},
+		},
 	})
 	before := r.Config()
 	other, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,7 +118,7 @@ func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 
 func TestUpdateOfAServerThatHasEnded(t *testing.T) {
 	s := idle(t, Config{})
-	require.NoError(t, s.Update(Config{Timeout: time.Minute}), "one that does not run yet")
+	require.NoError(t, s.Update(Config{Config: keepalive.Config{Timeout: time.Minute}}), "one that does not run yet")
 	require.Equal(t, time.Minute, s.Keeper().Config().Timeout)
 	require.NoError(t, s.Shutdown(context.Background()))
 	require.ErrorIs(t, s.Update(Config{}), ErrClosed)
@@ -129,7 +132,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for n := range 50 {
-				err := r.Update(Config{Timeout: time.Duration(1000*(i+1)+n) * time.Second, MaxLine: 1000 * (i + 1)})
+				err := r.Update(Config{MaxLine: 1000 * (i + 1), Config: keepalive.Config{Timeout: time.Duration(1000*(i+1)+n) * time.Second}})
 				if err != nil {
 					t.Error(err)
 				}

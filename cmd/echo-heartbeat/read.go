@@ -27,7 +27,7 @@ func (o *options) explain(err error) error {
 	var at []string
 	for s := range o.All {
 		from, ok := o.From[s.Name]
-		if ok && names(err, field(s.Name)) {
+		if ok && names(err, s.FieldName()) {
 			at = append(at, s.Name+" is from "+from)
 		}
 	}

@@ -52,15 +52,17 @@ log-level warn
 	}))
 	require.NoError(t, err)
 	require.Equal(t, server.Config{
-		Addr:         "127.0.0.1:0",
-		Timeout:      5 * time.Minute,
-		FirstMessage: 6 * time.Second,
-		Age:          keepalive.Age{Max: time.Hour, Jitter: 0.2},
-		Room:         keepalive.Room{MaxPerKey: 100, Full: pool.EvictIdlest, MinIdle: 10 * time.Second},
-		Closing:      keepalive.Closing{Mode: keepalive.CloseHalf, DryRun: true},
-		Rate:         keepalive.Rate{MinBytes: 10},
-		DrainDelay:   5 * time.Second,
-		Drain:        time.Minute,
+		Addr: "127.0.0.1:0",
+		Config: keepalive.Config{
+			Timeout:      5 * time.Minute,
+			FirstMessage: 6 * time.Second,
+			Age:          keepalive.Age{Max: time.Hour, Jitter: 0.2},
+			Room:         keepalive.Room{MaxPerKey: 100, Full: pool.EvictIdlest, MinIdle: 10 * time.Second},
+			Closing:      keepalive.Closing{Mode: keepalive.CloseHalf, DryRun: true},
+			Rate:         keepalive.Rate{MinBytes: 10},
+		},
+		DrainDelay: 5 * time.Second,
+		Drain:      time.Minute,
 	}, o.server)
 	require.Equal(t, "json", o.logFormat)
 	require.Equal(t, "warn", o.logLevel)
@@ -138,7 +140,7 @@ func TestNamesFollowTheFields(t *testing.T) {
 		case "admin", "admin-hosts", "debug-allow-remote", "debug-hide-addrs", "config", "check", "t", "log-format", "log-level":
 			return nil // the program's own
 		}
-		return []string{field(s.Name)}
+		return []string{s.FieldName()}
 	}
 	for s := range newOptions().All {
 		for _, name := range fields(s) {

@@ -59,7 +59,7 @@ func (p *program) apply() (changes []slog.Attr, err error) {
 		switch {
 		case from == to:
 		case s.Fixed:
-			return nil, next.explain(fmt.Errorf("%s %s, can't be changed from %q while the program runs", field(s.Name), to, from))
+			return nil, next.explain(fmt.Errorf("%s %s, can't be changed from %q while the program runs", s.FieldName(), to, from))
 		default:
 			changes = append(changes, slog.String(s.Name, from+" -> "+to))
 		}

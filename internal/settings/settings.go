@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -17,9 +18,24 @@ type Setting struct {
 	Help  string
 
 	Variable string // its name in the environment, if others have given it one
+	Field    string // of the config, as errors name it; empty is MaxLine for max-line
+	Unit     string // of a number, for JSON: a duration is in seconds
 	Fixed    bool   // can't be changed while the program runs
+	Off      bool   // has no effect: its policy is off
 	Local    bool   // is for the command line only
 	Secret   bool   // is not for the command line, which everybody on the machine can see
+}
+
+// FieldName is the name of the field of the config, as errors name it.
+func (s Setting) FieldName() string {
+	if s.Field != "" {
+		return s.Field
+	}
+	var b strings.Builder
+	for word := range strings.SplitSeq(s.Name, "-") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String()
 }
 
 // Group is a few settings with one purpose.
@@ -38,8 +54,11 @@ type Set struct {
 	From map[string]string
 }
 
-// New returns a set without values.
+// New returns a set without values. A [Fact] is none of its settings.
 func New(program, stray string, groups []Group) *Set {
+	for i := range groups {
+		groups[i].Settings = slices.DeleteFunc(groups[i].Settings, func(s Setting) bool { _, ok := s.Value.(fact); return ok })
+	}
 	return &Set{Program: program, Stray: stray, Groups: groups, From: make(map[string]string)}
 }
 

@@ -20,6 +20,7 @@ type value[T any] struct {
 	read func(string) (T, error)
 }
 
+func (v value[T]) Get() any       { return *v.p }
 func (v value[T]) String() string { return fmt.Sprint(*v.p) }
 func (v value[T]) Set(s string) error {
 	read, err := v.read(s)
@@ -98,6 +99,17 @@ func Number(p *int) flag.Value {
 	}}
 }
 
+// Share is a share of a whole, or something negative.
+func Share(p *float64) flag.Value {
+	return value[float64]{p, func(s string) (float64, error) {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(f >= -1 && f <= 1) { // nor NaN
+			err = errors.New("must be a share such as 0.1")
+		}
+		return f, err
+	}}
+}
+
 // Choice is one of several, by what they print as.
 func Choice[T any](p *T, options ...T) flag.Value {
 	return value[T]{p, func(s string) (none T, err error) {
@@ -111,3 +123,12 @@ func Choice[T any](p *T, options ...T) flag.Value {
 		return none, fmt.Errorf("must be %s or %s", strings.Join(names[:last], ", "), names[last])
 	}}
 }
+
+// Fact is a value that only the program itself can change: a setting to look at.
+func Fact(v any) flag.Value { return fact{v} }
+
+type fact struct{ v any }
+
+func (f fact) Get() any         { return f.v }
+func (f fact) String() string   { return fmt.Sprint(f.v) }
+func (f fact) Set(string) error { return errors.New("can't be set") }
