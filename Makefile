@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -46,6 +46,9 @@ fresh-tests: ## the tests added or changed since BASE=origin/main, each 200 time
 
 mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
 	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)
+
+house: ## how large the core is, beside its budgets: lines, names, functions of an expiry and of a heartbeat; FLAGS=-v lists these, FLAGS=-check fails
+	@cd tools && ../scripts/with plain $(GO) run ./house $(FLAGS)
 
 conformance: ## the suites of other people on guarded connections, beside those without a guard; SUITES="nettest h2spec" for these
 	cd tools/conformance && ../../scripts/with race $(GO) run . $(SUITES)
