@@ -54,7 +54,11 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 		}
 	}
 	if told != nil {
-		awaitExchanges(leaving, wait)
+		most := rules.LastWord
+		if end, ok := ctx.Deadline(); ok { // the program needs some of it
+			most = min(most, time.Until(end)/3)
+		}
+		awaitExchanges(leaving, most, wait)
 		hurry()
 		told()
 	}
@@ -72,10 +76,13 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 	return nil
 }
 
-// awaitExchanges waits for exchanges that have begun to arrive, and for the first ones of new connections: a program that
+// awaitExchanges waits for exchanges that have begun to arrive, and for the first ones of new connections, but not for long:
+// one stray byte looks like the beginning of an exchange, too. A program that
 // is told closes all connections that seem idle to it, and net/http answers no request that it reads after that. The
 // others stay meanwhile: their last word begins when the program is told.
-func awaitExchanges(leaving []*Guard, wait func(time.Duration) bool) {
+func awaitExchanges(leaving []*Guard, most time.Duration, wait func(time.Duration) bool) {
+	begun := time.Now()
+	wait(min(acceptance, most)) // bytes may wait in a socket
 	var awaited []*Guard
 	for _, g := range leaving {
 		if g.isAwaited() {
@@ -85,8 +92,8 @@ func awaitExchanges(leaving []*Guard, wait func(time.Duration) bool) {
 	if len(awaited) == 0 {
 		return
 	}
-	stayed := time.Now()
-	for len(awaited) > 0 && wait(drainPoll) {
+	stayed := begun
+	for len(awaited) > 0 && time.Since(begun) < most && wait(drainPoll) {
 		for len(awaited) > 0 && !awaited[0].isAwaited() {
 			awaited = awaited[1:]
 		}

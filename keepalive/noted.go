@@ -22,15 +22,25 @@ type noted struct {
 	seenAt rules.Time
 }
 
-// stamp is an instant by the clock, and not by the wheel's time: that takes a lock of all connections.
-type stamp struct{ since atomic.Int64 }
+// stamp is an instant by the clock, and not by the wheel's time: that takes a lock of all connections. A visit
+// finds out what it is by the wheel's time, once: later it may have forgotten stalls since then.
+type stamp struct {
+	since atomic.Int64
+	known int64 // what at is of; only a visit uses both
+	at    rules.Time
+}
 
 var epoch = time.Now()
 
 func (s *stamp) set() { s.since.Store(int64(time.Since(epoch))) }
 
-// ago returns how long ago the instant is.
-func (s *stamp) ago() time.Duration { return max(0, time.Since(epoch)-time.Duration(s.since.Load())) }
+// time returns the instant by the wheel's time.
+func (s *stamp) time(k *Keeper) rules.Time {
+	if since := s.since.Load(); since != s.known {
+		s.known, s.at = since, k.ago(max(0, time.Since(epoch)-time.Duration(since)))
+	}
+	return s.at
+}
 
 func newNoted() *noted {
 	n := new(noted)
@@ -65,8 +75,8 @@ func (c *conn) tell(s *rules.Socket) {
 	s.Taken = n.bytes.Load()
 	s.Arrived = s.Taken + uint64(s.Unread)
 	s.Signs = s.Arrived
-	s.Received = min(now, c.keeper.ago(n.lastRead.ago()))
-	s.Sent = min(now, c.keeper.ago(n.lastWrite.ago()))
+	s.Received = min(now, n.lastRead.time(c.keeper))
+	s.Sent = min(now, n.lastWrite.time(c.keeper))
 	if s.Arrived > n.seen {
 		n.seen, n.seenAt = s.Arrived, now
 	}

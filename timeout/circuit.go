@@ -22,7 +22,7 @@ type circuits struct {
 }
 
 // circuit is a unit that fails as a whole, such as a host. After too many failures in a row it is open. Then a trial
-// begins each wait, whether the one before has ended or not: a call may take long, and says nothing before its end. From
+// begins after each wait, also if the one before has not ended: a call may take long, and says nothing before its end. From
 // the time of the first trial on, any call that succeeds closes the circuit, be it older.
 type circuit struct {
 	failures int // in a row that open it; at most zero means that none do
@@ -62,6 +62,9 @@ const (
 
 	// trialLast is the least time for which a trial has the circuit for itself, unless it ends before.
 	trialLast = time.Second
+
+	// maxTrials is how many trials of a circuit may be under way. Each of those that hang doubles the wait for the next.
+	maxTrials = 4
 
 	// triedMost is how many callers of a circuit are remembered with their trials.
 	triedMost = 1000
@@ -202,8 +205,11 @@ func (c *circuit) turn(caller string, bell chan struct{}, now time.Time) (at tim
 // turnOf returns when a caller may make a call. The trial goes round: a caller has to wait a little longer, the later
 // it had its last trial. c.mu must be held.
 func (c *circuit) turnOf(caller string, now time.Time) time.Time {
-	if c.opened.IsZero() {
+	switch {
+	case c.opened.IsZero():
 		return now
+	case c.trials >= maxTrials: // the end of one rings
+		return now.Add(max(c.wait, trialLast))
 	}
 	at := c.until.Add(time.Millisecond)
 	if last, tried := c.tried[caller]; tried {
@@ -277,8 +283,8 @@ func (c *circuit) enter(caller string) *visit {
 			c.tried = make(map[string]time.Time)
 		}
 		c.claimant, c.tried[caller] = "", now
+		c.until = now.Add(max(c.wait, trialLast) << min(c.trials, maxTrials))
 		c.trials++
-		c.until = now.Add(max(c.wait, trialLast))
 	}
 	return v
 }
@@ -316,7 +322,7 @@ func (v *visit) end(failure error, over bool) {
 		if none {
 			rest = 0
 		}
-		if v.age == c.age && now.Add(rest).Before(c.until) {
+		if v.age == c.age && now.Add(rest).Before(c.until) && (!none || c.trials == 0) {
 			c.until = now.Add(rest)
 		}
 		c.ring()

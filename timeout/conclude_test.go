@@ -3,6 +3,7 @@ package timeout
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestWaitsDoubleUpToALimitLessJitter(t *testing.T) {
 		{time.Second, time.Hour, 2, 2 * time.Second},
 		{time.Second, time.Hour, 4, 8 * time.Second},
 		{time.Second, 5 * time.Second, 4, 5 * time.Second},
-		{time.Second, time.Hour, 1 << 40, time.Hour},
+		{time.Second, time.Hour, math.MaxInt, time.Hour},
 		{time.Nanosecond, 100 * 24 * time.Hour, 41, 1 << 40},
 		{engine.MaxDuration, engine.MaxDuration, 1000, engine.MaxDuration},
 		{1 << 40, engine.MaxDuration, 33, engine.MaxDuration}, // shifted beyond int64

@@ -50,7 +50,7 @@ type Config struct {
 
 	// Circuit is how many calls in a row must fail before the node makes none to that target
 	// for CircuitWait. Then it makes one each CircuitWait as a trial, until a call succeeds. A trial may
-	// take as long as any other call, and holds up the next one by a second at most. Tasks wait meanwhile,
+	// take as long as any other call. Each one that is under way doubles the wait for the next, and there are four at most. Tasks wait meanwhile,
 	// and that is no attempt. See Caller.Call for what is a failure. Zero means 5 and 10s; a negative
 	// Circuit means never.
 	Circuit     int

@@ -276,7 +276,7 @@ func (s *sticky) Call(ctx context.Context, _ timeout.Task, call timeout.Callback
 	return nil
 }
 
-func TestATrialThatHangsHasItsTargetForNoLongerThanTheWaitOfACircuit(t *testing.T) {
+func TestATrialThatHangsHoldsUpTheNextOneForNoLongerThanTwiceTheWaitBefore(t *testing.T) {
 	for name, own := range map[string]string{"callback of the topic": "", "callbacks of tasks": "sticky"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -293,15 +293,31 @@ func TestATrialThatHangsHasItsTargetForNoLongerThanTheWaitOfACircuit(t *testing.
 				pass(50 * time.Second)
 				require.Equal(t, []string{"fake sticky"}, r.OpenCircuits())
 				trials := caller.count("sticky") - before
-				require.InDelta(t, 5, trials, 2, "one each ten seconds")
+				require.InDelta(t, 3, trials, 1, "after ten seconds, twenty, forty")
 				caller.state.Store(stickyWell)
-				pass(30 * time.Second)
+				pass(90 * time.Second)
 				require.Less(t, r.counts("orders").Pending, int64(15), "those that wait for a retry of their own")
 				require.EqualValues(t, trials, r.counts("orders").Running)
 				require.Empty(t, r.OpenCircuits())
 			})
 		})
 	}
+}
+
+// Others need places, too.
+func TestFewTrialsHangAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &sticky{targets: targets{calls: map[string]int{}}}
+		r, _, _ := withHosts(t, timeout.Config{Callers: map[string]timeout.Caller{"fake": caller}, Topic: timeout.Topic{Timeout: time.Hour}})
+		r.many("orders", 50, "sticky")
+		pass(30 * time.Second)
+		caller.state.Store(stickyHangs)
+		before := caller.count("sticky")
+		pass(30 * time.Minute)
+		require.Equal(t, 4, caller.count("sticky")-before)
+		pass(time.Hour)
+		require.Greater(t, caller.count("sticky")-before, 4, "when one has ended")
+	})
 }
 
 func TestTrialsThatHangAreNoMoreThanTheTopicHasPlaces(t *testing.T) {

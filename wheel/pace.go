@@ -17,6 +17,7 @@ type pace struct {
 	looked time.Duration // the last look
 	asleep time.Duration // suspend time by then
 	grace  time.Duration // rest of the grace after the last stall
+	ran    time.Duration // counted time since the last stall
 	row    int           // stalls without a calm between them
 	lost   time.Duration // all time left out so far
 
@@ -34,13 +35,11 @@ type stall struct {
 	lost  time.Duration // all time left out before
 }
 
-// counted returns the wheel's time when the stall began.
-func (s stall) counted() time.Duration { return s.begin - s.lost }
-
 // maxRow is how many stalls may come one after the other without a calm between them, which
-// is as much counted time as the shortest stall. After that each counts as a sleep of the
-// hand. Otherwise a machine with a stall in every gap would never get on, and one that runs
-// for little more than the grace between its stalls hardly would.
+// is as much counted time as the shortest stall. After that each has half a grace. Otherwise
+// the time of a process that runs for little more than a grace between its stalls would
+// hardly get on. The time of one that runs for less is to get on, too, by at least a sleep of
+// the hand with each stall.
 const maxRow = 10
 
 // look returns the wheel's time at elapsed, the time since the start, and the length of the
@@ -54,22 +53,25 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	switch {
 	case p.stall > 0 && gap+nap > p.stall:
 		stalled = max(0, gap-p.sleep) + nap // the hand meant to sleep
-		this, before := stall{elapsed - gap, p.lost}, p.last[len(p.last)-1]
-		if this.counted()-before.counted() >= p.stall {
-			p.row = 0
-		}
 		copy(p.last[:], p.last[1:])
-		p.last[len(p.last)-1] = this
+		p.last[len(p.last)-1] = stall{elapsed - gap, p.lost}
 		p.stalls++
 		p.stalled += stalled
 		p.lost += gap
 		p.grace = p.stall
-		if p.row++; p.row > maxRow {
-			p.lost -= min(gap, p.sleep)
+		if p.ran >= p.stall {
+			p.row = 0
 		}
-	case p.grace > 0:
-		p.lost += min(gap, p.grace)
-		p.grace -= min(gap, p.grace)
+		if p.row++; p.row > maxRow {
+			p.grace /= 2
+			p.lost -= min(gap, max(0, p.sleep-p.ran))
+		}
+		p.ran = 0
+	default:
+		grace := min(gap, p.grace)
+		p.grace -= grace
+		p.lost += grace
+		p.ran += gap - grace
 	}
 	return elapsed - p.lost, stalled
 }
@@ -95,12 +97,12 @@ func (p *pace) counted(elapsed, d time.Duration) time.Duration {
 	for i := range min(p.stalls, uint64(len(p.last))) {
 		s := p.last[len(p.last)-1-int(i)]
 		if then >= s.begin {
-			return now - max(then-lost, s.counted())
+			return now - max(then-lost, s.begin-s.lost)
 		}
 		lost = s.lost
 	}
 	if oldest := p.last[0]; p.stalls > uint64(len(p.last)) {
-		then = min(then, oldest.counted())
+		then = min(then, oldest.begin-oldest.lost)
 	}
 	return now - then
 }

@@ -106,15 +106,18 @@ func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 		require.Equal(t, 1900*ms, stalled)
 		require.Equal(t, time.Duration(max(0, i-maxRow))*100*ms, got)
 	}
-	// It ends with a whole grace.
-	p.look(201*time.Second, 0)
-	got, _ := p.look(203*time.Second, 0)
-	require.Equal(t, 9100*ms, got)
+	// It has half a grace.
+	got, _ := p.look(200*time.Second+500*ms, 0)
+	require.Equal(t, 9000*ms, got)
+	got, _ = p.look(201*time.Second, 0)
+	require.Equal(t, 9500*ms, got)
+	got, _ = p.look(203*time.Second, 0)
+	require.Equal(t, 9500*ms, got)
 	// Then a second counts, and a new row begins.
 	p.look(204*time.Second, 0)
 	for i := range maxRow + 1 {
-		got, _ = p.look(205*time.Second+time.Duration(i)*2*time.Second, 0)
-		require.Equal(t, 10100*ms, got)
+		got, _ = p.look(204*time.Second+500*ms+time.Duration(i)*2*time.Second, 0)
+		require.Equal(t, 10500*ms, got)
 	}
 }
 
@@ -133,7 +136,11 @@ func TestPaceOfAProcessThatRunsOnlyBetweenStallsGetsOn(t *testing.T) {
 				now += stops
 				got, _ = p.look(now, 0)
 			}
-			require.GreaterOrEqual(t, got, (1000-maxRow)*p.sleep, "%v between stops of %v", runs, stops)
+			least := p.sleep
+			if runs > p.stall {
+				least = p.stall / 2
+			}
+			require.GreaterOrEqual(t, got, (1000-maxRow)*least-time.Second, "%v between stops of %v", runs, stops)
 			require.LessOrEqual(t, got, ran+1000*p.sleep, "%v between stops of %v", runs, stops)
 		}
 	}
@@ -146,6 +153,28 @@ func TestPaceOfAMachineThatIsSuspendedInEveryGapGetsOn(t *testing.T) {
 		for i := 1; i <= 100; i++ {
 			got, _ := p.look(time.Duration(i)*gap, time.Duration(i)*time.Minute)
 			require.Equal(t, time.Duration(max(0, i-maxRow))*min(gap, p.sleep), got)
+		}
+	}
+}
+
+// However long the row is, nothing counts at the end of a stall that follows a whole grace: the
+// bytes that wait then are read first.
+func TestPaceOfARowKillsNobodyAtTheEndOfAStall(t *testing.T) {
+	p := pace{sleep: 500 * ms, stall: time.Second}
+	var now, before time.Duration
+	for range 100 {
+		for range 140 { // 1.4 s
+			now += 10 * ms
+			before, _ = p.look(now, 0)
+		}
+		now += 1100 * ms
+		after, stalled := p.look(now, 0)
+		require.NotZero(t, stalled)
+		require.Equal(t, before, after)
+		for range 49 {
+			now += 10 * ms
+			after, _ = p.look(now, 0)
+			require.Equal(t, before, after)
 		}
 	}
 }

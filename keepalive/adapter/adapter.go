@@ -241,7 +241,7 @@ func Exchange(g *keepalive.Guard, underWay bool) { funcs.Exchange(g, underWay) }
 // is without. It is for connections of net. Any goroutine may call Begins.
 func Begins(g *keepalive.Guard, begins bool) { funcs.Begins(g, begins) }
 
-// Drain is keepalive.Keeper.Drain without a spread. It refuses new connections, and tells all others. Then it waits for
+// Drain is keepalive.Keeper.Drain without a spread. It refuses new connections, and tells all others. Then it waits, for 1.5 s at most, for
 // exchanges that have begun to arrive, see Begins, and for the first ones of new connections, and calls told: from then on
 // the program may close connections without an exchange. It waits for all connections after that.
 func Drain(ctx context.Context, k *keepalive.Keeper, told func()) error {

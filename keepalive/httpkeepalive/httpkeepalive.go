@@ -31,7 +31,7 @@
 // Age.Grace is zero, a request may take as long as it does.
 //
 // A request that has begun to arrive by then is read and answered. Its header has up to 10 s more to arrive as a whole, if
-// Age.Grace, the context of the drain and http.Server.ReadHeaderTimeout allow. With HTTP/2, and before the first request over TLS,
+// Age.Grace, the context of the drain and http.Server.ReadHeaderTimeout allow, and 1.5 s in a [Shutdown]. With HTTP/2, and before the first request over TLS,
 // the Keeper can't tell a header from other bytes: then pauses between the bytes must be shorter than 1.5 s.
 //
 // With an Age.Max, a handler gets a ResponseWriter around that of net/http, and its method Unwrap returns that one. So
@@ -76,10 +76,10 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 
 // Shutdown ends a server given to [Wrap], and drains its Keeper. It refuses new connections. It tells
 // WebSockets by their close frames, other connections outside of HTTP by their farewells, and
-// handlers by [Ending]. A connection that has not sent its first request yet has 1.5 s for that, a header that has begun to
-// arrive has 10 s more, and a hijacked connection has 1.5 s for the rest of its handshake, unless package wskeepalive knows that
-// it is complete. When no header is awaited any more, Shutdown calls http.Server.Shutdown. That calls the functions of
-// RegisterOnShutdown, sends GOAWAY, and closes the connections without a request. Shutdown waits for requests, and
+// handlers by [Ending]. Then it waits for new connections without a request and for headers that have begun to arrive, for 1.5 s
+// at most or a third of the time that ctx has. A hijacked connection has 1.5 s for the rest of its handshake, unless package
+// wskeepalive knows that it is complete. After that it calls http.Server.Shutdown, for the functions of
+// RegisterOnShutdown, GOAWAY, and the end of the connections without a request. Shutdown waits for requests, and
 // returns after the last OnClose.
 //
 // When ctx is done, or if it is done already, Shutdown closes what is left, also in the middle of
