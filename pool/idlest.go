@@ -10,8 +10,8 @@ import (
 // Idlest returns the values of the n members with the oldest touches, the idlest first, or
 // of all members if there are fewer. Due members are not among them.
 //
-// It looks at all members, as [Pool.All] does: a million take it some 100 ms. Newcomers and touches do
-// not wait for it.
+// It looks at all members, as [Pool.All] does: some 100 ms for a million. Touches go on meanwhile,
+// and newcomers wait for some microseconds at most.
 func (p *Pool[V]) Idlest(n int) []V {
 	if n <= 0 {
 		return nil
