@@ -30,8 +30,7 @@ func (s *silent) guardWith(k *keepalive.Keeper) error {
 }
 
 // The cost of a page with viewers: a snapshot at most once per 200 ms, and a look for the idlest
-// at most a twentieth of the time. This is the worst case: an earlier timeout was far longer
-// than all others.
+// at most a twentieth of the time.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, conns := range []int{0, 10_000, 1_000_000} {
 		k := newKeeper(b, keepalive.Config{Timeout: time.Hour})

@@ -32,7 +32,5 @@
 // # Missing on purpose
 //
 // Touches per second: a touch takes a few nanoseconds because nobody counts it. Wheel.Refiled
-// is there instead: how often a visit found a connection touched. The hand visits connections,
-// and so does a search for the idlest, and either files a touched one again. So viewers make a
-// wheel tidier.
+// is there instead: how often a visit of the hand found a connection touched.
 package debughttp

@@ -60,7 +60,7 @@ type Wheel struct {
 	Added   uint64  `json:"added"`
 	Expired uint64  `json:"expired"`
 	Saved   uint64  `json:"saved"`   // touched when they were due already
-	Refiled uint64  `json:"refiled"` // found touched by the hand, or by a look for the idlest, and filed again
+	Refiled uint64  `json:"refiled"` // found touched by the hand, and filed again
 	Panics  uint64  `json:"panics"`
 
 	Late   Histogram `json:"late"`   // how much later than their tick timers expired

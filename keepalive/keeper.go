@@ -142,8 +142,8 @@ func (k *Keeper) Conns() iter.Seq[any] {
 }
 
 // Idlest returns the n connections with the longest silence, the idlest first, or all if there
-// are fewer; see [pool.Pool.Idlest] for the cost. With ActivityKernel the silence is the time
-// since the socket was last asked.
+// are fewer. It looks at all connections, see [pool.Pool.Idlest]. With ActivityKernel the silence
+// is the time since the socket was last asked.
 func (k *Keeper) Idlest(n int) []any {
 	var conns []any
 	for _, g := range k.pool.Idlest(n) {

@@ -54,7 +54,7 @@ const (
 	ReasonTooMany = Reason(rules.TooMany)
 	// ReasonTooSlow means the peer sent its bytes too slowly.
 	ReasonTooSlow = Reason(rules.TooSlow)
-	// ReasonEvicted means the connection was the idlest when there was no more room.
+	// ReasonEvicted means the connection was one of the idlest when there was no more room.
 	ReasonEvicted = Reason(rules.Evicted)
 	// ReasonDrain means the server is going down.
 	ReasonDrain = Reason(rules.Drain)

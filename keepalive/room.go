@@ -18,7 +18,8 @@ type Room struct {
 
 	// Full says what happens to one more: pool.Reject closes it at once, pool.Wait has the
 	// listener's Accept wait for room (and is Reject on gnet and for Keeper.Conn), and
-	// pool.EvictIdlest closes the connection with the longest silence that is not held.
+	// pool.EvictIdlest closes one of the connections with the longest silence, and none that is
+	// held.
 	Full pool.Full
 
 	// MinIdle is how long a connection must have been silent to be evicted. Zero means a

@@ -2,25 +2,25 @@ package pool
 
 import (
 	"maps"
-	"slices"
 	"time"
 )
 
 const (
-	// maxEvicted is how many members may be on their way out at a time.
+	// maxEvicted is how many members may be on their way out at a time, and how many the pool
+	// remembers to evict next.
 	maxEvicted = 64
 
-	// searchAmong is the number of members after which a search may end, in the order of
-	// their deadlines: if it has found maxEvicted idle enough. With equal timeouts, the
-	// idlest come first.
-	searchAmong = 4096
+	// searchAmong is about how many members the pool looks at for one newcomer: half a
+	// millisecond of work at most. If nobody is found, the next newcomer goes on from there.
+	searchAmong = 16_384
 
-	// searchAgain is the pause after a search without a result. Such a search has looked at
-	// every member, and a storm of newcomers must not repeat it for each.
+	// searchAgain is the pause after a look at all members for nothing. A storm of newcomers
+	// must not repeat it for each.
 	searchAgain = time.Second
 )
 
-// eviction finds members to evict. Pool.mu guards it.
+// eviction finds members to evict: the idlest ones of a sample. If only few are idle enough, the
+// sample grows until it is a round through all members. Pool.mu guards it.
 type eviction[V any] struct {
 	minIdle time.Duration
 	tick    time.Duration
@@ -29,11 +29,14 @@ type eviction[V any] struct {
 	// instant, or 0 once Evict was called.
 	evicted map[*Member[V]]time.Duration
 
-	// idlest are the next members to evict, the idlest last. Each is looked at again before it
-	// is evicted.
-	idlest []*Member[V]
+	// sample are the next members to evict, the idlest first, and sampled is when they were
+	// found. One touched since then is not the idlest any more.
+	sample  []idler[V]
+	sampled time.Duration
 
-	searchFrom time.Duration // the first instant to search again
+	next    uint32        // where the round goes on, see wheel.WheelOf.IdleSince
+	inVain  int           // members looked at since somebody was handed over, or since the pause
+	pauseTo time.Duration // the first instant to look again
 }
 
 // makeRoom reports whether there is room for one more member, or will be. p.mu must be
@@ -48,51 +51,52 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 		return false // the capacity has become a much smaller one
 	}
 	maps.DeleteFunc(e.evicted, func(m *Member[V], _ time.Duration) bool { return !m.IsDue() })
+	now, looks := p.wheel.Time(0), searchAmong
 	for len(e.evicted) < over {
-		if !p.evictOne() {
+		switch {
+		case len(e.sample) > 0:
+			p.evictOne(now)
+		case looks <= 0 || now < e.pauseTo:
 			return false
+		case e.inVain >= p.Len():
+			e.inVain, e.pauseTo = 0, now+max(searchAgain, 10*e.tick)
+		default:
+			looks -= p.search(now, looks)
 		}
 	}
 	return true
 }
 
-// evictOne hands the idlest member over. It reports false if no member is idle enough.
-// p.mu must be held.
-func (p *Pool[V]) evictOne() bool {
+// evictOne hands the next member of the sample over, unless it was touched or has left. p.mu must
+// be held.
+func (p *Pool[V]) evictOne(now time.Duration) {
 	e := &p.eviction
-	now := p.wheel.Time(0)
-	for {
-		for len(e.idlest) > 0 {
-			m := e.idlest[len(e.idlest)-1]
-			e.idlest = e.idlest[:len(e.idlest)-1]
-			if v, running := m.Value(); !running || !p.isEvictable(v) {
-				continue
-			}
-			if m.HandOverIdle(now - e.minIdle) {
-				e.evicted[m] = now // isEvicted waits for p.mu
-				return true
-			}
-		}
-		if now < e.searchFrom {
-			return false
-		}
-		if !p.search(now) {
-			e.searchFrom = now + max(searchAgain, 10*e.tick)
-			return false
-		}
+	m := e.sample[0].member
+	e.sample = e.sample[1:]
+	if p.mayEvict(m) && m.HandOverIdle(min(e.sampled, now-e.minIdle)) {
+		e.evicted[m] = now // isEvicted waits for p.mu
+		e.inVain = 0
 	}
 }
 
-// search looks for members to evict and reports whether there are any. None may be left. p.mu must be held.
-func (p *Pool[V]) search(now time.Duration) bool {
+// search takes a new sample: of so many members, or of all if there are fewer. It returns how many
+// it has looked at. p.mu must be held.
+func (p *Pool[V]) search(now time.Duration, looks int) (looked int) {
 	e := &p.eviction
-	for _, i := range p.idlest(maxEvicted, searchAmong, now-e.minIdle, p.isEvictable) {
-		if i.touched <= now-e.minIdle {
-			e.idlest = append(e.idlest, i.member)
+	found := oldest[V]{most: maxEvicted, latest: now - e.minIdle}
+	for looks = min(looks, p.Len()); looked < looks; {
+		idle, n, next := p.wheel.IdleSince(found.latest, e.next)
+		for _, m := range idle {
+			if touched, _ := m.Touched(); touched <= found.latest && p.mayEvict(m) {
+				found.add(m, touched)
+			}
 		}
+		looked += max(n, 1) // perhaps all are due
+		e.next = next
 	}
-	slices.Reverse(e.idlest)
-	return len(e.idlest) > 0
+	e.inVain += looked
+	e.sample, e.sampled = found.sorted(), now
+	return looked
 }
 
 // isEvicted reports whether a due member was handed over to make room. It is true once, and not
@@ -113,4 +117,7 @@ func (p *Pool[V]) isEvicted(m *Member[V]) bool {
 	return true
 }
 
-func (p *Pool[V]) isEvictable(v V) bool { return p.evictable == nil || p.evictable(v) }
+func (p *Pool[V]) mayEvict(m *Member[V]) bool {
+	v, running := m.Value()
+	return running && (p.evictable == nil || p.evictable(v))
+}

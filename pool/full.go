@@ -16,11 +16,18 @@ const (
 	// Wait is Reject for Add and Join. Callers block in [Pool.Wait] until there is room.
 	Wait
 
-	// EvictIdlest lets the newcomer in and the member with the oldest touch out, if this
-	// touch is old enough (Config.MinIdle), and Config.Evictable allows it. The member is handed to Config.Evict, and until
-	// Evict decides, a touch still saves it. So for a moment the pool may have up to 64
-	// members more than its capacity. If touches have saved some, it stays over its capacity
-	// until the next newcomer has all that are too many evicted.
+	// EvictIdlest lets the newcomer in and a member out: one of those with the oldest touches,
+	// if its touch is old enough (Config.MinIdle), and Config.Evictable allows it. The pool looks
+	// for the 64 idlest of 16,384 members at a time, from all over the pool, and evicts them one
+	// after the other, unless they are touched in the meantime. A newcomer waits for one such look
+	// at most. In a larger pool it may be refused although somebody is idle enough. Then the next
+	// newcomer looks at other members, and so on. After a look at all members for nothing, all
+	// newcomers are refused for a second, or for ten ticks if that is longer.
+	//
+	// The member is handed to Config.Evict, and until Evict decides, a touch still saves it. So
+	// for a moment the pool may have up to 64 members more than its capacity. If touches have
+	// saved some, it stays over its capacity until the next newcomer comes. Then all that are too
+	// many are evicted.
 	EvictIdlest
 )
 

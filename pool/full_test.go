@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,7 +105,7 @@ func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
 // never a touched one.
 func TestEvictionUnderAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const capacity = 20_000
+		const capacity = 10_000
 		var mu sync.Mutex
 		var evicted []int
 		p := newTestPool(t, Config[int]{
@@ -436,35 +437,30 @@ func TestDueMembersAreNotEvicted(t *testing.T) {
 	})
 }
 
-// A search without a result has looked at every member, and the next one is a second or ten ticks later.
+// A search for nothing has looked at every member, and the next one is a second or ten ticks later.
 func TestRefusedNewcomersDoNotSearchAgainAtOnce(t *testing.T) {
 	for tick, pause := range map[time.Duration]time.Duration{50 * ms: time.Second, 400 * ms: 4 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
+			looks := 0
 			p := newTestPool(t, Config[int]{
-				Timeout: 30 * time.Second, Capacity: 100, Full: EvictIdlest, MinIdle: 12 * time.Second, Wheel: wheel.Config{Tick: tick},
-				Evict: func(m *Member[int], _ int) { m.Expire() },
+				Timeout: 30 * time.Second, Capacity: 100, Full: EvictIdlest, Wheel: wheel.Config{Tick: tick},
+				Evictable: func(int) bool { looks++; return false },
+				Evict:     func(*Member[int], int) { t.Error("evicted") },
 			})
-			var members []*Member[int]
 			for range 100 {
-				m, err := p.Add(1)
+				_, err := p.Add(1)
 				require.NoError(t, err)
-				members = append(members, m)
 			}
 			time.Sleep(5 * time.Second)
-			for _, m := range members[1:] {
-				require.True(t, m.Touch())
-			}
-			refused := func() (refiled uint64) {
-				before := p.Wheel().Stats().Refiled
+			refused := func() int {
+				before := looks
 				_, err := p.Add(2)
 				require.ErrorIs(t, err, ErrFull)
-				return p.Wheel().Stats().Refiled - before
+				return looks - before
 			}
-			require.NotZero(t, refused(), "touched members are filed again by a search")
+			require.NotZero(t, refused())
+			require.Zero(t, refused())
 			time.Sleep(pause / 2)
-			for _, m := range members[1:] {
-				require.True(t, m.Touch())
-			}
 			require.Zero(t, refused())
 			time.Sleep(pause/2 - tick)
 			require.Zero(t, refused())
@@ -474,32 +470,146 @@ func TestRefusedNewcomersDoNotSearchAgainAtOnce(t *testing.T) {
 	}
 }
 
-// A member with a long timeout hides the order of the others. A search then ends after so many members.
-func TestSearchEndsWhenItHasFoundEnough(t *testing.T) {
+// Some members are silent, and have been due once and got more time. Others beat, and are silent for long enough, too.
+func TestTheSilentMakeRoomBeforeThoseThatBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const capacity = 8 * searchAmong
+		const capacity, steps = 6000, 300
+		var evicted []int
 		p := newTestPool(t, Config[int]{
 			Timeout: time.Minute, Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
-			Evict: func(m *Member[int], _ int) { m.Expire() },
+			Due: func(m *Member[int], _ int) {
+				touched, _ := m.Touched()
+				m.Rearm(touched + 5*time.Minute)
+			},
+			Evict: func(m *Member[int], v int) { m.Expire(); evicted = append(evicted, v) },
 		})
-		require.NoError(t, p.Join(new(Member[int]), 0, time.Hour))
-		members := make([]*Member[int], capacity-1)
-		for v := range members {
-			m, err := p.Add(v)
+		isSilent := func(v int) bool { return v%10 == 0 }
+		var members []*Member[int]
+		for step := range 3 * steps { // they beat each 30 s
+			for v := step % steps; v < capacity; v += steps {
+				if step < steps {
+					m, err := p.Add(v)
+					require.NoError(t, err)
+					members = append(members, m)
+				} else if m := members[(v%steps)*(capacity/steps)+v/steps]; !isSilent(v) {
+					require.True(t, m.Touch())
+				}
+			}
+			time.Sleep(100 * ms)
+		}
+		for range capacity / 10 {
+			_, err := p.Add(-1)
 			require.NoError(t, err)
-			members[v] = m
-			if v%1000 == 999 {
+			synctest.Wait()
+			require.True(t, isSilent(evicted[len(evicted)-1]))
+		}
+	})
+}
+
+// Nobody may be evicted, or all that are found were touched in the meantime.
+func TestANewcomerWaitsForALookAtSoManyMembersAtMost(t *testing.T) {
+	const capacity = 5 * searchAmong / 4
+	for _, touches := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			looks, free := 0, -1
+			members := make([]*Member[int], capacity+1)
+			p := newTestPool(t, Config[int]{
+				Timeout: time.Hour, Capacity: capacity, Full: EvictIdlest,
+				Evictable: func(v int) bool {
+					looks++
+					return v == free || touches && members[v].Touch()
+				},
+				Evict: func(m *Member[int], v int) { require.Equal(t, free, v); m.Expire() },
+			})
+			join := func(v int) error {
+				looks, members[v] = 0, new(Member[int])
+				return p.Join(members[v], v, time.Hour)
+			}
+			for v := range capacity {
+				require.NoError(t, join(v))
+			}
+			time.Sleep(10 * time.Second)
+			for range 2 {
+				require.ErrorIs(t, join(capacity), ErrFull)
+				require.NotZero(t, looks)
+				require.Less(t, looks, searchAmong+600)
+			}
+			require.ErrorIs(t, join(capacity), ErrFull)
+			require.Zero(t, looks, "a pause")
+			if touches {
+				return
+			}
+			time.Sleep(10 * time.Second)
+			free = 12345
+			refused := 0
+			for join(capacity) != nil {
+				refused++
+			}
+			require.Less(t, refused, 2, "it is found, wherever it is")
+		})
+	}
+}
+
+// Among more members than a search looks at, a sample stands for all.
+func TestTheEvictedAreAmongTheIdlest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity = 2 * searchAmong
+		var evicted []int
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: capacity, Full: EvictIdlest,
+			Evict: func(m *Member[int], v int) { m.Expire(); evicted = append(evicted, v) },
+		})
+		for v := range capacity {
+			_, err := p.Add(v)
+			require.NoError(t, err)
+			if v%200 == 0 {
 				time.Sleep(100 * ms)
 			}
 		}
-		time.Sleep(2 * time.Second)
-		for _, m := range members[capacity/2:] {
+		time.Sleep(10 * time.Second)
+		for v := range 5 * maxEvicted {
+			_, err := p.Add(capacity)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Len(t, evicted, v+1)
+		}
+		slices.Sort(evicted)
+		require.Less(t, evicted[len(evicted)-1], capacity/20, "of %v", evicted)
+	})
+}
+
+// A member found by a search was touched before its turn. However long ago that is, others are idler.
+func TestAMemberTouchedSinceTheSearchIsNotTheIdlest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var evicted []int
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: 100, Full: EvictIdlest,
+			Evict: func(m *Member[int], v int) { m.Expire(); evicted = append(evicted, v) },
+		})
+		var members []*Member[int]
+		add := func(v int) {
+			m, err := p.Add(v)
+			require.NoError(t, err)
+			synctest.Wait()
+			members = append(members, m)
+		}
+		for v := range 100 {
+			add(v)
+			time.Sleep(time.Second)
+		}
+		add(100)
+		for _, m := range members[1:50] {
 			require.True(t, m.Touch())
 		}
-		before := p.Wheel().Stats().Refiled
-		_, err := p.Add(-1)
-		require.NoError(t, err)
-		require.Less(t, p.Wheel().Stats().Refiled-before, uint64(searchAmong), "half of them were touched")
+		time.Sleep(time.Minute)
+		for v := range 48 {
+			add(101 + v)
+		}
+		want := []int{0}
+		for v := range 48 {
+			want = append(want, 50+v)
+		}
+		require.Equal(t, want, evicted)
 	})
 }
 

@@ -33,7 +33,7 @@
 //	BYE write timeout 30s           nothing sent for WriteIdle
 //	BYE no answer to PING
 //	BYE maximum age 1h0m0s
-//	BYE closed to make room         it was the idlest
+//	BYE closed to make room         it was one of the idlest
 //	BYE server shutting down
 //	BYE local                       the program has closed it
 //	ERR line too long               the rest of the line is not read

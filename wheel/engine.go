@@ -58,8 +58,6 @@ type WheelOf[V any] struct {
 	undecided undecided[V]
 	workers   workers
 
-	longest uint64 // most ticks from a timer's touch to the visit of its entry
-
 	added, expired, saved, refiled uint64
 
 	late   histogram.Durations // of expiries

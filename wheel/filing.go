@@ -27,13 +27,11 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 	return max(by, w.hand+1)
 }
 
-// file makes the entry of a pending timer with the given word, and returns its slot. w.mu
-// must be held.
-func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
+// file makes the entry of a pending timer with the given word. w.mu must be held.
+func (w *WheelOf[V]) file(t *TimerOf[V], at word) {
 	visit := w.visitBy(t, at) // may be after a deadline in the past
-	w.longest = max(w.longest, max(t.dueTick(at), visit)-touchedTick(at))
 	w.rouse(visit)
-	return w.levels.file(t, w.hand, visit)
+	w.levels.file(t, w.hand, visit)
 }
 
 // bringForward moves the entry of a pending timer with the given word if the visit would

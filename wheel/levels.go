@@ -62,11 +62,10 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	panic("unreachable")
 }
 
-// file makes the entry of a timer, and returns its slot. due must be later than hand.
-func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) (slot int) {
+// file makes the entry of a timer. due must be later than hand.
+func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) {
 	slot, visit := l.place(hand, due)
 	l.slots.put(&l.slot[slot], visit, t)
-	return slot
 }
 
 // moveTicks is how many ticks before a block begins its timers begin to move down.
@@ -101,38 +100,3 @@ func (l *levels[V]) takeTick(tick uint64, to []*chunk[V]) []*chunk[V] {
 
 // slotOf returns the slot of a tick, in the first level.
 func (l *levels[V]) slotOf(tick uint64) *slot[V] { return &l.slot[tick%l.level[0].size] }
-
-// soonest returns the first tick for which a timer would go to a slot.
-func (l *levels[V]) soonest(hand uint64, slot int) uint64 {
-	tick := l.next(hand, slot)
-	for lower := range l.of(slot) {
-		tick = max(tick, l.reach(hand, lower))
-	}
-	return tick
-}
-
-// reach returns the first tick out of reach for a level.
-func (l *levels[V]) reach(hand uint64, level int) uint64 {
-	v := &l.level[level]
-	return (hand/v.unit + v.size) * v.unit
-}
-
-// of returns the level of a slot.
-func (l *levels[V]) of(slot int) int {
-	i := len(l.level) - 1
-	for l.level[i].first > slot {
-		i--
-	}
-	return i
-}
-
-// next returns the tick of the hand's next visit to a slot.
-func (l *levels[V]) next(hand uint64, slot int) uint64 {
-	v := &l.level[l.of(slot)]
-	at := hand / v.unit
-	ahead := (uint64(slot-v.first) + v.size - at%v.size) % v.size
-	if ahead == 0 {
-		ahead = v.size
-	}
-	return (at + ahead) * v.unit
-}

@@ -31,14 +31,15 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				require.LessOrEqual(t, visit, due)
 				require.LessOrEqual(t, visit-hand, l.level[len(sizes)-1].size*l.level[len(sizes)-1].unit)
 
-				require.Equal(t, visit, l.next(hand, slot), "next must know what place said")
-				unit := l.level[l.of(slot)].unit
+				next, unit := l.next(hand, slot)
+				require.Equal(t, visit, next, "next must know what place said")
 				if due-hand <= turn+1 { // a delay of a turn has a tick on top
 					require.Less(t, due-visit, unit, "no visit in vain, within a turn")
 				}
 
 				timer := new(TimerOf[int])
-				require.Equal(t, slot, l.file(timer, hand, due))
+				l.file(timer, hand, due)
+				require.Same(t, &l.slot[slot], l.slots.chunks[timer.filed>>chunkBits].slot)
 				require.Equal(t, visit, l.slots.visitOf(timer))
 				last := visit // last tick to take it on
 				if unit > 1 || len(sizes) > 1 && slot >= l.level[1].first {
@@ -124,4 +125,15 @@ func TestBlockMovesDownInShares(t *testing.T) {
 			require.Equal(t, timers, l.slot[7].len, "all in the slot of their tick")
 		}
 	}
+}
+
+// next returns the tick of the hand's next visit to a slot, and the ticks of the slot.
+func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
+	i := len(l.level) - 1
+	for l.level[i].first > slot {
+		i--
+	}
+	v := &l.level[i]
+	block := hand/v.unit + 1
+	return (block + (uint64(slot-v.first)+v.size-block%v.size)%v.size) * v.unit, v.unit
 }

@@ -378,8 +378,8 @@ func (r *rig) checkLinks() {
 		}
 	}
 	for i := range w.levels.slot {
-		visit := w.levels.next(w.hand, i)
-		require.True(t, visit > w.hand && visit%w.levels.level[w.levels.of(i)].unit == 0, "slot %d", i)
+		visit, unit := w.levels.next(w.hand, i)
+		require.True(t, visit > w.hand && visit%unit == 0, "slot %d", i)
 		check(&w.levels.slot[i], visit)
 	}
 	check(&w.held, 0)
@@ -402,54 +402,35 @@ func (r *rig) checkLinks() {
 	require.Equal(t, w.backlog.len(), s.Backlog)
 }
 
-// checkAhead checks that Ahead shows each timer, in the order of the latest visits, and that
-// its bounds hold. Ahead finds a timer in its slot. A timer with a limit, or with a shorter
-// delay, may have to be visited earlier, and comes late.
-func (r *rig) checkAhead() {
-	w := r.wheel
-	_, end := w.slotsAhead()
-	isLate := map[*TimerOf[int]]bool{}
-	for _, timer := range w.timers() {
-		if word := timer.word.Load(); word&stateMask == pending {
-			isLate[timer] = w.visitBy(timer, word) < w.levels.slots.visitOf(timer)
-		}
-	}
-	var seen []int
-	least := time.Duration(0)
-	last := uint64(0)
-	for touched, timers := range w.Ahead() {
-		require.NotEmpty(r.t, timers)
-		least = max(least, touched)
-		after := last
-		for _, timer := range timers {
-			at, _ := timer.Touched()
-			require.GreaterOrEqual(r.t, at, least, "this one and all that come after")
-			word := timer.word.Load()
-			visit := w.visitBy(timer, word)
-			if timer.dueTick(word) >= end {
-				visit = end
-			}
-			if visit < after && !isLate[timer] {
-				require.GreaterOrEqual(r.t, visit, after, "timer %d comes too late", timer.value)
-			}
-			last = max(last, visit)
+// checkIdle compares a round through the timers with the model.
+func (r *rig) checkIdle(at time.Duration) {
+	var seen, want []int
+	looked, left := 0, 1+2*len(r.wheel.levels.slots.chunks)
+	for from := uint32(0); ; left-- {
+		idle, n, next := r.wheel.IdleSince(at, from)
+		for _, timer := range idle {
 			v, _ := timer.Value()
 			seen = append(seen, v)
 		}
+		looked += n
+		if from = next; from == 0 {
+			break
+		}
+		require.Positive(r.t, left, "a round has an end")
 	}
-	for _, timer := range r.wheel.held.first.timers(nil) {
-		v, _ := timer.Value()
-		seen = append(seen, v)
-	}
-	slices.Sort(seen)
-	var want []int
+	pendings := 0
 	for id, m := range r.model.timers {
 		if m.state == pending {
-			want = append(want, id)
+			pendings++
+			if time.Duration(m.touched)*r.model.tick <= at {
+				want = append(want, id)
+			}
 		}
 	}
+	slices.Sort(seen)
 	slices.Sort(want)
 	require.Equal(r.t, want, seen)
+	require.Equal(r.t, pendings, looked)
 }
 
 // step does one operation. pick gives numbers in [0, n).
@@ -504,7 +485,7 @@ func (r *rig) step(pick func(n int) int) {
 			require.ErrorIs(r.t, r.wheel.Start(r.ended[id], id, delay()), ErrArgument)
 		}
 	case 13:
-		r.checkAhead()
+		r.checkIdle(r.now - delay())
 	case 14, 15:
 		one(func(id int) { r.rearm(id, r.now+delay()) })
 	case 16:

@@ -240,16 +240,3 @@ func TestHandOverIsAtOnceAndNotAfterStop(t *testing.T) {
 		require.False(t, other.IsDue())
 	})
 }
-
-func TestAheadSavesTheHandAVisit(t *testing.T) {
-	r := newRig(t, 10*ms, nil)
-	id := r.add(100 * ms)
-	r.advance(50 * ms)
-	r.touch(id)
-	for range 2 {
-		r.checkAhead()
-		require.EqualValues(t, 1, r.wheel.Stats().Refiled)
-	}
-	r.advance(80 * ms)
-	require.EqualValues(t, 1, r.wheel.Stats().Refiled)
-}

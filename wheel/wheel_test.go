@@ -814,9 +814,7 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 					all[i].timer.left()
 				}
 				_ = w.Stats()
-				for range w.Ahead() {
-					break
-				}
+				w.IdleSince(w.Now(), 0)
 				time.Sleep(ms)
 			}
 		})

@@ -127,7 +127,7 @@
       { what: "Opened", value: rate(lately((p) => p.opened)), unit: "/s", more: count(c.opened) + " in all" },
       { what: "Closed", value: rate(closing), unit: "/s", more: count(sum(c.closed)) + " in all" },
       { what: "Refused", value: rate(lately((p) => p.refused)), unit: "/s", more: count(refusedAll) + " in all", warn: lately((p) => p.refused) > 0 },
-      { what: "Found touched", value: rate(lately((p) => p.refiled)), unit: "/s", more: `${count(w.saved)} saved when due`, title: "Connections that the hand, or a look for the idlest, found touched and filed again. Touches themselves are not counted." },
+      { what: "Found touched", value: rate(lately((p) => p.refiled)), unit: "/s", more: `${count(w.saved)} saved when due`, title: "Connections that the hand found touched and filed again. Touches themselves are not counted." },
       { what: "Late, p99", value: w.late.count ? time(w.late.p99_seconds) : "–", more: w.late.count ? `max ${time(w.late.max_seconds)}` : "none was due yet", warn: w.late.p99_seconds > promise },
       { what: "Due now", value: count(w.due), more: w.backlog ? `${count(w.backlog)} wait for a worker` : `${count(w.pending)} to come`, warn: w.backlog > 0 },
     ]);

@@ -226,3 +226,14 @@ func (s *subject) Check() error {
 	}
 	return nil
 }
+
+// next returns the tick of the hand's next visit to a slot.
+func (l *levels[V]) next(hand uint64, slot int) uint64 {
+	i := len(l.level) - 1
+	for l.level[i].first > slot {
+		i--
+	}
+	v := &l.level[i]
+	block := hand/v.unit + 1
+	return (block + (uint64(slot-v.first)+v.size-block%v.size)%v.size) * v.unit
+}
