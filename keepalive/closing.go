@@ -21,8 +21,9 @@ type Closing struct {
 	// Mode is how a connection is closed. The zero value is CloseGraceful.
 	Mode CloseMode
 
-	// MaxPerSecond bounds how many connections the policies close in a second. The others are
-	// queued. A heartbeat while queued cancels the close. Zero means any number.
+	// MaxPerSecond bounds how many connections the policies close in a second. The others wait,
+	// in no particular order, and a heartbeat before the close cancels it. Evictions don't wait.
+	// Zero means any number.
 	MaxPerSecond int
 
 	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a

@@ -23,7 +23,7 @@ const (
 // of net/http ends between two requests, see package httpkeepalive.
 //
 // If ctx is done first, or is done already, Drain no longer waits for requests. The connections
-// whose turn has come are closed, and their farewells still get Closing.Timeout: Drain waits for
+// due by then are closed, and their farewells still get Closing.Timeout: Drain waits for
 // that long, or for twice as long if a function of the Config hangs. The others stay. Drain then
 // returns an error wrapping ctx.Err(), with the number of connections left, or else of those cut in
 // the middle of a request. After [Keeper.Resume] the error says "resumed" instead.

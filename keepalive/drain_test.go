@@ -114,7 +114,7 @@ func TestADrainSaysWhatEndedIt(t *testing.T) {
 func TestADrainEndsWithTheLastConnection(t *testing.T) {
 	for name, test := range map[string]struct {
 		tick, spread time.Duration
-		leave        bool // before their turns come
+		leave        bool // before they are told
 	}{
 		"all leave by themselves": {spread: 10 * time.Minute, leave: true},
 		"a long tick":             {tick: time.Hour},
@@ -325,7 +325,7 @@ func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
 		"one, with a grace":   {exchange: 2 * time.Minute, grace: time.Second, want: time.Minute + time.Second},
 		"none, with a grace":  {grace: 10 * time.Second, want: time.Minute + 10*time.Second},
 		"a dry run":           {exchange: 2 * time.Minute, dry: true},
-		"at its turn":         {exchange: 2 * time.Minute, want: 2*time.Minute + lastWord, paced: true},
+		"at the rate":         {exchange: 2 * time.Minute, want: 2*time.Minute + lastWord, paced: true},
 		"a short one, before": {exchange: 30 * time.Second, want: time.Minute + lastWord},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -110,8 +110,8 @@ func TestReadWhileOnIdleIsAskedAboutReadIdle(t *testing.T) {
 	})
 }
 
-// A byte read in the queue for a turn saves from ReadIdle.
-func TestReadIdleQueuedIsNotSaved(t *testing.T) {
+// A byte read while the rate does not allow the close saves from ReadIdle.
+func TestReadSavesFromReadIdleAboveTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
 		var peers []net.Conn
@@ -188,8 +188,8 @@ func TestLongTimeoutIsLate(t *testing.T) {
 	}
 }
 
-// Rescued connections give their turns back: they delay no dead connection.
-func TestRescuedTurnsDelayTheDead(t *testing.T) {
+// Rescued connections delay no dead connection.
+func TestRescuedConnectionsDelayNoDeadOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})
 		var conns []net.Conn
@@ -197,7 +197,7 @@ func TestRescuedTurnsDelayTheDead(t *testing.T) {
 			c, _ := pipe(k)
 			conns = append(conns, c)
 		}
-		time.Sleep(10300 * ms) // all are queued
+		time.Sleep(10300 * ms) // all wait for the rate
 		lived := 0
 		for _, c := range conns {
 			if Touch(c) { // and rescued
@@ -662,39 +662,16 @@ func TestUpdatesPutTheCondemnedOff(t *testing.T) {
 	})
 }
 
-// Connections queued to be closed, heard, and queued once more, have one place in the queue each.
-func TestQueueIsNoLongerThanItsConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
-		for range 50 {
-			_, _ = pipe(k)
-		}
-		time.Sleep(time.Second) // all of them are queued first
-		for range 10 {
-			c, _ := pipe(k)
-			defer c.Close()
-			beatEvery(t, c, 15*time.Second) // too seldom
-		}
-		time.Sleep(55 * time.Second)
-		k.pace.mu.Lock()
-		queued := len(k.pace.queue)
-		k.pace.mu.Unlock()
-		require.NotZero(t, queued)
-		require.LessOrEqual(t, queued, k.Len())
-	})
-}
-
-// A touch between the decision to close a connection and the close saves it, and the next one has its turn.
-func TestTouchJustBeforeTheCloseGivesTheTurnBack(t *testing.T) {
+// A touch between the decision to close a connection and the close saves it.
+func TestTouchJustBeforeAPacedCloseSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Closing: Closing{MaxPerSecond: 1}})
 		c, _ := pipe(k)
 		v := &visit{Guard: Of(c), policy: k.policy.Load()}
-		v.apply(rules.Outcome{Do: rules.Queue})
-		require.True(t, v.seen.Turn)
+		v.apply(rules.Outcome{Do: rules.Reserve})
+		require.True(t, v.seen.Allowed)
 		require.True(t, Touch(c))
 		v.apply(rules.Outcome{Do: rules.Close, Why: rules.Idle})
 		require.True(t, Touch(c))
-		require.True(t, k.pace.take(Of(c), v.policy))
 	})
 }

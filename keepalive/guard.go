@@ -36,8 +36,6 @@ type Guard struct {
 	remote  net.Addr // of the peer, or nil while unknown
 	visited bool     // a worker, or the event loop, decides about it
 	again   bool     // and has to do so once more
-	turn    bool     // its turn to be closed has come
-	queued  bool     // it waits for its turn; guarded by keeper.pace.mu
 	scratch uint32   // the adapter's, and not guarded
 	more    atomic.Pointer[more]
 }

@@ -61,7 +61,6 @@ func New(cfg Config) (*Keeper, error) {
 		sleep = max(cfg.Tick, min(maxSleep, cfg.Timeout/10))
 	}
 	k := &Keeper{
-		pace:     pace{back: make(chan struct{}, 1)},
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
 	}

@@ -156,8 +156,8 @@ func TestMaxAgeAfterDryRun(t *testing.T) {
 	})
 }
 
-// A dry run begins while many wait for their turn: nobody is closed any more.
-func TestDryRunStopsTheQueue(t *testing.T) {
+// A dry run begins while many wait for the rate: nobody is closed any more.
+func TestDryRunStopsPacedCloses(t *testing.T) {
 	for _, cfg := range []Config{
 		{Timeout: time.Minute},
 		{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1}},
@@ -242,9 +242,9 @@ func TestDeadlineOfAnIgnoredSilence(t *testing.T) {
 	})
 }
 
-// Bytes may come while the connection waits for its turn. They give it a little time, and not
+// Bytes may come while the connection waits for the rate. They give it a little time, and not
 // as long as the Keeper has been running.
-func TestBytesWhileItWaitsForItsTurn(t *testing.T) {
+func TestBytesWhileItWaitsForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Activity: ActivityManual, Closing: Closing{MaxPerSecond: 1}})
 		time.Sleep(time.Hour)

@@ -266,7 +266,7 @@ func TestPacedClosing(t *testing.T) {
 			time.Sleep(time.Until(begin.Add(10*time.Second + time.Duration(second+1)*time.Second)))
 			require.InDelta(t, 10*(second+1), 300-k.Len(), 3, "after %ds", second+1)
 		}
-		// A heartbeat in the queue is a rescue.
+		// A heartbeat before the close is a rescue.
 		rescued := 0
 		for _, c := range conns {
 			if Touch(c) {

@@ -4,8 +4,9 @@ import "cmp"
 
 // Update puts another config in force, also for open connections. Each of them is looked at by
 // the new config within its old timeout, and within a minute; there is no walk over all of
-// them. An age counts from the Update if the connection had no maximum before. FirstMessage is
-// for connections to come.
+// them, unless Closing.MaxPerSecond changes: connections that wait for it try again at once. An
+// age counts from the Update if the connection had no maximum before. FirstMessage is for
+// connections to come.
 //
 // The Keeper sleeps for as long as the first Timeout allows, see Config.Tick.
 //
@@ -43,5 +44,10 @@ func (k *Keeper) Update(cfg Config) error {
 	k.gauge.next.Store(0) // by the new bounds, at the next look
 	k.pool.SetCapacity(cfg.Room.MaxConns)
 	k.pool.SetMinIdle(cfg.Room.evictIdle(cfg.Timeout)) // its default follows Timeout
+	if cfg.Closing.MaxPerSecond != old.Closing.MaxPerSecond {
+		for g := range k.guards() {
+			g.tryAgain()
+		}
+	}
 	return nil
 }

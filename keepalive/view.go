@@ -52,7 +52,7 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 // stateOf names the state of a connection. quiet is Evidence.Quiet.
 func stateOf(s rules.State, quiet bool) string {
 	switch {
-	case s.Waits(quiet):
+	case s.IsLeaving(quiet):
 		return view.Leaving
 	case s.Holds > 0:
 		return view.Held

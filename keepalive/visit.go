@@ -109,8 +109,6 @@ func (v *visit) decide() rules.Outcome {
 	defer g.mu.Unlock()
 	p := v.policy.rulesOf(g)
 	e := &v.seen
-	e.Turn = e.Turn || g.turn
-	g.turn = false
 	saw := g.timer.Look()
 	if saw == (wheel.Sight{}) { // it has been closed meanwhile
 		return rules.Outcome{Do: rules.Wait}
@@ -173,16 +171,21 @@ func (v *visit) apply(out rules.Outcome) {
 	case rules.Tell:
 		v.tellAge()
 		return
-	case rules.Queue:
-		v.seen.Turn = v.keeper.pace.take(v.Guard, v.policy)
+	case rules.Reserve:
+		v.reserve()
 		return
+	case rules.Close:
+		v.end(out)
 	}
 	v.done = true
-	if out.Do == rules.Close && v.end(out) {
-		return
-	}
-	if v.seen.Turn {
-		v.keeper.pace.giveBack(v.policy.Closing.MaxPerSecond)
+}
+
+// reserve asks the rate for a close. The wheel comes to try again, but a wheel of long ticks comes too seldom.
+func (v *visit) reserve() {
+	now := v.keeper.now()
+	v.seen.Allowed, v.seen.Retry = v.keeper.pace.reserve(now, v.policy)
+	if !v.seen.Allowed && v.policy.Tick > time.Second {
+		time.AfterFunc(v.seen.Retry.Sub(now), v.tryAgain)
 	}
 }
 
@@ -200,15 +203,14 @@ func (v *visit) tellAge() {
 	}
 }
 
-// end gives the connection up and has the adapter close it. It reports false if the connection was
-// touched or closed meanwhile.
-func (v *visit) end(out rules.Outcome) bool {
+// end gives the connection up and has the adapter close it, unless the connection was touched or closed meanwhile.
+func (v *visit) end(out rules.Outcome) {
 	k := v.keeper
 	k.leaving.Add(1) // first: drains count the connection at every moment
 	reason := Reason(out.Why)
 	if !v.giveUp(reason, out.Anyway) {
 		k.leaving.Add(-1)
-		return false
+		return
 	}
 	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
 		v.endContext(reason)
@@ -219,7 +221,6 @@ func (v *visit) end(out rules.Outcome) bool {
 	if closing.Farewell != nil && !v.isUpgraded() {
 		k.call("Closing.Farewell", func() { farewell = closing.Farewell(v.conn, reason) })
 	}
-	return true
 }
 
 // giveUp ends the guarding of a connection for a reason, anyway or only if nobody has touched it

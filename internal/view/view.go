@@ -23,7 +23,7 @@ type Conn struct {
 
 // What a connection is doing. A connection is in the first state that fits.
 const (
-	Leaving = "leaving" // its end is decided, or waits for its turn
+	Leaving = "leaving" // its end is decided, or waits for the rate
 	Held    = "held"    // the program is busy with it
 	New     = "new"     // its first message is awaited
 	Probing = "probing" // the answer to a probe is awaited

@@ -171,8 +171,8 @@ func TestDrainSparesNobody(t *testing.T) {
 	}
 }
 
-// All fall silent at once, and have to queue.
-func TestTurns(t *testing.T) {
+// All fall silent at once, and are closed at the rate.
+func TestCloseRate(t *testing.T) {
 	t.Parallel()
 	const conns, pace = 30, 20
 	w := observe(t, keepalive.Config{Closing: keepalive.Closing{MaxPerSecond: pace}}, &app{}, gnet.WithNumEventLoop(2))
@@ -187,13 +187,13 @@ func TestTurns(t *testing.T) {
 	}
 	slices.Sort(ends)
 	require.GreaterOrEqual(t, ends[0], timeout)
-	for i, end := range ends { // the turns begin with the first, and may be a tick early
+	for i, end := range ends { // the rate begins with the first, and may be a tick early
 		require.GreaterOrEqual(t, end, timeout+time.Duration(i)*time.Second/pace-20*ms, "%d", i)
 	}
 }
 
-// The engine stops while connections wait for their turn to be closed.
-func TestEngineStopsWhileConnectionsQueue(t *testing.T) {
+// The engine stops while connections wait for the rate.
+func TestEngineStopsWhileConnectionsWaitForTheRate(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
 		w := observe(t, keepalive.Config{Closing: keepalive.Closing{MaxPerSecond: 1}, Timeout: time.Minute, Tick: 10 * ms}, &app{}, opts...)

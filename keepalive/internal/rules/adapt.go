@@ -7,10 +7,12 @@ func Adapt(p *Policy, s State, e Evidence, now Time) State {
 	s.Rates = p.adaptRates(s.Rates)
 	s.Idles = Idles{}
 	switch q := s.Silence; {
-	case q.Stage == Ignored, q.Stage == Waiting && p.DryRun: // by the policy before
+	case q.Stage == Ignored, q.Stage == Leaving && p.DryRun: // by the policy before
 		s.Silence = Silence{Edge: q.Edge}
-	case (q.Stage == Probing || q.Stage == Waiting && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
+	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
 		s.Silence = Silence{Edge: q.Edge, Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
+	case q.Stage == Leaving && !q.Slow: // the rate may be another one
+		s.Silence.Until = now
 	}
 	if p.DryRun && s.Doom.End != AtOnce && s.Doom.End != Between {
 		s.Doom = Doom{}

@@ -60,5 +60,5 @@ func (d *decision) aged() (Outcome, bool) {
 		}
 	}
 	d.s.AgeOver = true
-	return d.doom(MaxAge, AtItsTurn)
+	return d.doom(MaxAge, WhenAllowed)
 }

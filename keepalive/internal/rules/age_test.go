@@ -31,16 +31,17 @@ func TestMaxAge(t *testing.T) {
 		{"told, and a grace", both, []row{{now: at(20), want: tell}, {now: at(20), want: quiet}}, at(23)},
 		{"a grace begins late", both, []row{{now: at(30), want: tell}, {now: at(33) - 1, want: quiet}, {now: at(33), want: ends(rules.MaxAge)}}, 0},
 		{"counted once", dry, []row{{now: at(20), want: counted(quiet, rules.MaxAge)}, {now: at(21), want: quiet}}, rules.Never},
-		{"at its turn", paced, []row{
-			{now: at(20), want: rules.Outcome{Do: rules.Queue, Why: rules.MaxAge}},
-			{now: at(20), want: quiet},
-			{now: at(30), with: hasTurn, want: ends(rules.MaxAge)},
+		{"when the rate allows it", paced, []row{
+			{now: at(20), want: reserve(rules.MaxAge)},
+			{now: at(20), with: retryAt(at(30)), want: quiet},
+			{now: at(30), want: reserve(rules.MaxAge)},
+			{now: at(30), with: allowed, want: ends(rules.MaxAge)},
 		}, rules.Never},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := rules.Open(&c.policy, rules.Evidence{Born: at(5)}, at(5))
 			s = trace(t, c.policy, s, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{}))
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Retry: rules.Never}))
 		})
 	}
 }

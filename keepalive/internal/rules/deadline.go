@@ -36,8 +36,6 @@ func (d *decision) silenceDeadline() (Time, Reason) {
 	switch d.s.Silence.Stage {
 	case Ignored:
 		return Never, 0
-	case Waiting:
-		return d.now, why
 	case Listening:
 		if why != NoAnswer {
 			return end, why

@@ -37,7 +37,7 @@ func TestDeadline(t *testing.T) {
 		{"ignored", plain, silence(rules.Silence{Stage: rules.Ignored, Why: rules.Idle, Until: at(32)}), 0, false, at(20), rules.Never, 0},
 		{"ignored, and heard since", plain, silence(rules.Silence{Stage: rules.Ignored, Why: rules.Idle, Until: at(32)}), at(19), true, at(20), at(35), rules.Idle},
 		{"extended", plain, silence(rules.Silence{Stage: rules.Extended, Why: rules.Idle, Until: at(32)}), 0, false, at(20), at(32), rules.Idle},
-		{"it waits for its turn", plain, silence(rules.Silence{Stage: rules.Waiting, Why: rules.Idle, Until: at(3616)}), 0, false, at(20), at(20), rules.Idle},
+		{"the rate allows no more", plain, silence(rules.Silence{Stage: rules.Leaving, Why: rules.Idle, Until: at(21)}), 0, false, at(20), at(21), rules.Idle},
 		{"first message", plain, silence(rules.Silence{Stage: rules.Opened, Why: rules.FirstMessage, Until: at(5)}), 0, false, at(2), at(5), rules.FirstMessage},
 		{"silence before a probe", hurried, rules.State{}, 0, true, 0, at(4), rules.Idle},
 		{"all probes to come", probes, rules.State{}, 0, true, 0, at(16), rules.NoAnswer},

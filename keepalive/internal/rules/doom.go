@@ -11,12 +11,15 @@ type End uint8
 
 // The ends of condemned connections.
 const (
-	AtItsTurn     End = iota
-	AtOnce            // it does not wait for a turn
-	Between           // when no exchange is under way
-	UnlessRead        // at its turn, unless bytes have come within ReadIdle by then
-	UnlessWritten     // at its turn, unless bytes were sent within WriteIdle by then
+	WhenAllowed   End = iota // when the rate allows it
+	AtOnce                   // whatever the rate
+	Between                  // when no exchange is under way, whatever the rate
+	UnlessRead               // when the rate allows it, unless bytes have come within ReadIdle by then
+	UnlessWritten            // when the rate allows it, unless bytes were sent within WriteIdle by then
 )
+
+// isPaced reports whether the rate bounds it.
+func (e End) isPaced() bool { return e != AtOnce && e != Between }
 
 // isSealed reports whether no other limit counts any more. Until the end of an exchange, which may take long, all do.
 func (q Doom) isSealed() bool { return q.Why != 0 && q.End != Between }
@@ -35,36 +38,30 @@ func (s State) Dismissed(why Reason) State {
 	return s
 }
 
-// doom condemns a connection. It reports false if the decision goes on. A dismissed connection waits for no turn: a
-// drain has its own pace, and must not be forgotten if its peer is heard meanwhile.
+// doom condemns a connection. It reports false if the decision goes on. The rate does not bound a dismissed connection:
+// a drain has its own pace, and must not be forgotten if its peer is heard meanwhile.
 func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	if d.p.DryRun {
 		d.out.Would[why] = true
 		return Outcome{}, false
 	}
-	paced := d.p.Paced && d.s.Doom.Why == 0
-	if !paced {
+	if !d.p.Paced || d.s.Doom.Why != 0 {
 		end = AtOnce
 	}
 	d.s.Doom = Doom{Why: why, End: end}
-	if paced && !d.e.Turn {
-		return Outcome{Do: Queue, Why: why}, true
-	}
-	return Outcome{Do: Close, Why: why, Anyway: true}, true
+	return d.finish(), true
 }
 
-// doomed decides about a condemned connection. While it waits for its turn, its
-// peer may still fall silent.
+// doomed decides about a condemned connection. Until the rate allows its close, its peer may still fall
+// silent. Each visit tries anew: so the instant of the next try needs no place in State.
 func (d *decision) doomed() (Outcome, bool) {
 	q := d.s.Doom
 	switch {
-	case q.Why == 0:
+	case q.Why == 0, q.End.isPaced() && d.e.Retry > 0:
 		return Outcome{}, false
-	case q.End != AtOnce && q.End != Between && !d.e.Turn:
-		return Outcome{}, false
-	case q.End == Between, q.Why == MaxAge && q.End == AtItsTurn && d.p.MaxGrace == 0:
+	case q.End == Between, q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0:
 		out, wanted, yes := d.requested(d.e.Exchange)
-		if yes && q.End != Between { // begun while it waited
+		if yes && q.End != Between { // begun meanwhile
 			d.s.Doom, d.s.AgeOver = Doom{}, false
 		}
 		if wanted || yes {
@@ -80,11 +77,19 @@ func (d *decision) doomed() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
-	return Outcome{Do: Close, Why: q.Why, Anyway: true}, true
+	return d.finish(), true
 }
 
-// Waits reports whether a connection waits for its turn to be closed. quiet is
-// Evidence.Quiet.
-func (s State) Waits(quiet bool) bool {
-	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Waiting
+// finish closes a condemned connection, if the rate allows it or does not matter.
+func (d *decision) finish() Outcome {
+	if d.p.Paced && d.s.Doom.End.isPaced() && !d.e.Allowed {
+		return Outcome{Do: Reserve, Why: d.s.Doom.Why}
+	}
+	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true}
+}
+
+// IsLeaving reports whether a connection is to be closed, and only waits for the rate, or for the end of an exchange.
+// quiet is Evidence.Quiet.
+func (s State) IsLeaving(quiet bool) bool {
+	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Leaving
 }

@@ -23,30 +23,36 @@ func TestDoom(t *testing.T) {
 		limit rules.Time
 	}{
 		{"at once", rules.State{}.Condemned(rules.Drain), []row{{now: 0, with: touchedAt(0), want: ends(rules.Drain)}}, 0},
-		{"at once, though it waits for its turn", doomed(rules.MaxAge).Condemned(rules.Local), []row{{now: at(9), want: ends(rules.Local)}}, 0},
-		{"it waits for its turn", doomed(rules.MaxAge), []row{{now: at(9), with: touchedAt(at(9)), want: wait(at(25))}}, rules.Never},
-		{"its turn", doomed(rules.MaxAge), []row{{now: at(9), with: hasTurn, want: ends(rules.MaxAge)}}, rules.Never},
-		{"silent while it waits", doomed(rules.MaxAge), []row{{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}}}, rules.Never},
-		{"nothing was read", doomed(rules.ReadIdle), []row{
-			{now: at(9), with: hasTurn, want: look},
-			{now: at(9), with: and(hasTurn, moved(0, at(9))), want: ends(rules.ReadIdle)},
+		{"at once, whatever the rate", doomed(rules.MaxAge).Condemned(rules.Local), []row{{now: at(9), want: ends(rules.Local)}}, 0},
+		{"the rate does not allow it", doomed(rules.MaxAge), []row{
+			{now: at(9), with: touchedAt(at(9)), want: reserve(rules.MaxAge)},
+			{now: at(9), with: and(touchedAt(at(9)), retryAt(at(11))), want: wait(at(25))},
 		}, rules.Never},
-		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: and(hasTurn, moved(0, 0)), want: ends(rules.WriteIdle)}}, rules.Never},
-		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: and(hasTurn, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
-		{"rescued by a write", doomed(rules.WriteIdle), []row{{now: at(14), with: and(hasTurn, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
-		{"held", held, []row{{now: at(14), with: and(hasTurn, moved(0, 0)), want: wait(at(16))}}, at(20)},
+		{"allowed", doomed(rules.MaxAge), []row{{now: at(9), with: allowed, want: ends(rules.MaxAge)}}, rules.Never},
+		{"silent while it waits", doomed(rules.MaxAge), []row{
+			{now: at(16), with: mute, want: reserve(rules.MaxAge)},
+			{now: at(16), with: and(mute, retryAt(at(18))), want: wait(at(18))},
+		}, rules.Never},
+		{"nothing was read", doomed(rules.ReadIdle), []row{
+			{now: at(9), with: allowed, want: look},
+			{now: at(9), with: and(allowed, moved(0, at(9))), want: ends(rules.ReadIdle)},
+		}, rules.Never},
+		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: and(allowed, moved(0, 0)), want: ends(rules.WriteIdle)}}, rules.Never},
+		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: and(allowed, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
+		{"rescued by a write", doomed(rules.WriteIdle), []row{{now: at(14), with: and(allowed, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
+		{"held", held, []row{{now: at(14), with: and(allowed, moved(0, 0)), want: wait(at(16))}}, at(20)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := trace(t, p, c.state, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&p, s, rules.Evidence{}))
+			require.Equal(t, c.limit, rules.Limit(&p, s, rules.Evidence{Retry: rules.Never}))
 		})
 	}
 }
 
-func TestWaits(t *testing.T) {
-	waiting := rules.State{Silence: rules.Silence{Stage: rules.Waiting}}
-	require.False(t, rules.State{}.Waits(true))
-	require.True(t, waiting.Waits(true))
-	require.False(t, waiting.Waits(false), "touched meanwhile")
-	require.True(t, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}.Waits(false))
+func TestIsLeaving(t *testing.T) {
+	leaving := rules.State{Silence: rules.Silence{Stage: rules.Leaving}}
+	require.False(t, rules.State{}.IsLeaving(true))
+	require.True(t, leaving.IsLeaving(true))
+	require.False(t, leaving.IsLeaving(false), "touched meanwhile")
+	require.True(t, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}.IsLeaving(false))
 }

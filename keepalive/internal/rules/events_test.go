@@ -28,7 +28,7 @@ var features = []feature{
 	{"hold", func(*rules.Policy) {}, []event{hold, release}},
 	{"evict", func(p *rules.Policy) { p.EvictIdle = 5 * tick }, []event{evict}},
 	{"pressure", func(p *rules.Policy) { p.Pressed = 4 * tick }, []event{press}},
-	{"pace", func(p *rules.Policy) { p.Paced = true }, []event{turn}},
+	{"pace", func(p *rules.Policy) { p.Paced = true }, []event{allow}},
 	{"asks", func(p *rules.Policy) { p.Asks = true }, []event{extend, pardon, probeIt, condemn, talk, talkProbe}},
 	{"advises", func(p *rules.Policy) { p.Advises = true }, nil},
 	{"dry", func(p *rules.Policy) { p.DryRun = true }, nil},
@@ -129,19 +129,6 @@ var (
 		w.visit(s, m)
 		return true
 	}}
-	turn = event{"its turn came", func(w *world, s *shell, m *model) bool {
-		if !s.queued {
-			return false
-		}
-		s.queued = false
-		if !s.state.Waits(s.timer.rearmed || s.timer.seen) {
-			return true
-		}
-		s.turn, m.turn = true, true
-		s.timer.due = true
-		w.visit(s, m)
-		return true
-	}}
 	drain = event{"drained", func(w *world, s *shell, m *model) bool {
 		s.state = s.state.Condemned(rules.Drain)
 		m.doomed, m.drained = rules.Drain, true
@@ -182,6 +169,10 @@ var (
 
 	fails = event{"probes fail or not", func(_ *world, s *shell, _ *model) bool {
 		s.mood.fails = !s.mood.fails
+		return true
+	}}
+	allow = event{"the rate allows closes or not", func(_ *world, s *shell, _ *model) bool {
+		s.mood.free = !s.mood.free
 		return true
 	}}
 	press = event{"pressure or not", func(_ *world, s *shell, _ *model) bool {

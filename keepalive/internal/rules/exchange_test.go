@@ -27,7 +27,7 @@ func TestExchanges(t *testing.T) {
 	came := func(at rules.Time) func(e *rules.Evidence) {
 		return func(e *rules.Evidence) { e.Socket.Received = at }
 	}
-	quiet, tell, queue := wait(at(1000)), rules.Outcome{Do: rules.Tell}, rules.Outcome{Do: rules.Queue, Why: rules.MaxAge}
+	quiet, tell, later := wait(at(1000)), rules.Outcome{Do: rules.Tell}, reserve(rules.MaxAge)
 	drained := rules.State{}.Dismissed(rules.Drain)
 	for _, c := range []struct {
 		name   string
@@ -65,12 +65,12 @@ func TestExchanges(t *testing.T) {
 			{now: at(22).Add(10*time.Second) - 1, with: and(over, came(at(22).Add(10*time.Second)-1)), want: quiet},
 			{now: at(22).Add(10 * time.Second), with: and(over, came(at(22).Add(10*time.Second))), want: ends(rules.MaxAge)},
 		}, 0},
-		{"a request begins to arrive before its turn", paced, rules.State{}, []row{
+		{"a request begins to arrive before the rate allows it", paced, rules.State{}, []row{
 			{now: at(20), with: over, want: tell},
-			{now: at(22), with: over, want: queue},
-			{now: at(23), with: and(hasTurn, over, arriving), want: quiet},
-			{now: at(25), with: over, want: queue},
-			{now: at(26), with: and(hasTurn, over), want: ends(rules.MaxAge)},
+			{now: at(22), with: over, want: later},
+			{now: at(23), with: and(allowed, over, arriving), want: quiet},
+			{now: at(25), with: over, want: later},
+			{now: at(26), with: and(allowed, over), want: ends(rules.MaxAge)},
 		}, rules.Never},
 		{"an age, told", age, rules.State{}, []row{{now: at(20), with: underWay, want: tell}}, at(22)},
 		{"a grace", grace, rules.State{}, []row{
@@ -83,12 +83,12 @@ func TestExchanges(t *testing.T) {
 			{now: at(21), with: over, want: quiet},
 			{now: at(22), with: over, want: counted(quiet, rules.MaxAge)},
 		}, rules.Never},
-		{"another exchange before its turn", paced, rules.State{}, []row{
+		{"another exchange before the rate allows it", paced, rules.State{}, []row{
 			{now: at(20), with: over, want: tell},
-			{now: at(22), with: over, want: queue},
-			{now: at(23), with: and(hasTurn, underWay), want: quiet},
-			{now: at(25), with: over, want: queue},
-			{now: at(26), with: and(hasTurn, over), want: ends(rules.MaxAge)},
+			{now: at(22), with: over, want: later},
+			{now: at(23), with: and(allowed, underWay), want: quiet},
+			{now: at(25), with: over, want: later},
+			{now: at(26), with: and(allowed, over), want: ends(rules.MaxAge)},
 		}, rules.Never},
 		{"a drain", age, drained, []row{
 			{now: at(3), with: underWay, want: quiet},
@@ -116,14 +116,14 @@ func TestExchanges(t *testing.T) {
 			s := rules.Open(&c.policy, rules.Evidence{Born: at(5)}, at(5))
 			s.Doom = c.state.Doom
 			s = trace(t, c.policy, s, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Exchange: at(22)}))
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Exchange: at(22), Retry: rules.Never}))
 			s = rules.Adapt(&c.policy, s, rules.Evidence{}, at(30))
 			require.True(t, c.state.Doom.Why == 0 || s.Doom.Why != 0, "an update keeps a drain")
 		})
 	}
 }
 
-// A peer that trickles its request does not keep a drain waiting. It waits for no turn: if it was heard until then, it
+// A peer that trickles its request does not keep a drain waiting. It waits for no rate: if it was heard until then, it
 // would be spared, and the drain forgotten.
 func TestEachLimitHoldsUntilTheEndOfAnExchange(t *testing.T) {
 	silent := moved(0, 0)

@@ -95,7 +95,7 @@ func (w *world) dueUntil(s *shell, m *model, until rules.Time) {
 	}
 	for t := s.now.Add(tick); t < until; t = t.Add(tick) {
 		trial := *m
-		trial.now = t
+		trial.now, trial.isTrial = t, true
 		for _, done := range trial.visit(w, s.policy, s.mood, t) {
 			if done.do != nearMiss && until > w.latest(s, m, t) {
 				w.wrong = fmt.Sprintf("nobody looks until %v, and at %v %v has to be done\n%s", until.Sub(born), t.Sub(born), done, detail(s, m))
@@ -279,8 +279,8 @@ func (w *world) checkDeadline(s shell) {
 	at, why := rules.Deadline(p, s.state, e, s.now)
 	end := s
 	end.mood = mood{free: true, pressure: s.mood.pressure}
-	if end.queued && end.state.Waits(quiet) {
-		end.turn, end.timer.due = true, true
+	if end.state.Doom.Why != 0 { // each decision tries anew
+		end.timer.due = true
 		end.run(w)
 	}
 	for end.closed == 0 && end.now < s.now.Add(300*tick) {

@@ -99,7 +99,7 @@ func TestFirstMessageAfterUpdate(t *testing.T) {
 
 func TestAdapt(t *testing.T) {
 	condemned := rules.State{}.Condemned(rules.Drain)
-	queued := rules.State{Doom: rules.Doom{Why: rules.MaxAge}}
+	doomed := rules.State{Doom: rules.Doom{Why: rules.MaxAge}}
 	silence := func(q rules.Silence) rules.State { return rules.State{Silence: q} }
 	dry := rules.Policy{DryRun: true}
 	for _, c := range []struct {
@@ -120,13 +120,14 @@ func TestAdapt(t *testing.T) {
 		{"read idle is looked at anew", rules.Policy{ReadIdle: 1}, rules.State{Idles: rules.Idles{At: 5, Spent: [2]rules.Time{1, 2}}}, rules.State{}},
 		{"ignored by the policy before", rules.Policy{}, silence(rules.Silence{Stage: rules.Ignored, Edge: 3, Why: rules.Idle, Until: 5}), silence(rules.Silence{Edge: 3})},
 		{"extended", rules.Policy{}, silence(rules.Silence{Stage: rules.Extended, Until: 5}), silence(rules.Silence{Stage: rules.Extended, Until: 5})},
-		{"queued", rules.Policy{}, silence(rules.Silence{Stage: rules.Waiting, Until: 5}), silence(rules.Silence{Stage: rules.Waiting, Until: 5})},
-		{"queued, and a dry run", dry, silence(rules.Silence{Stage: rules.Waiting, Edge: 3, Until: 5}), silence(rules.Silence{Edge: 3})},
+		{"leaving", rules.Policy{}, silence(rules.Silence{Stage: rules.Leaving, Until: 5}), silence(rules.Silence{Stage: rules.Leaving, Until: at(50)})},
+		{"leaving, and the program is slow", rules.Policy{}, silence(rules.Silence{Stage: rules.Leaving, Slow: true, Until: 5}), silence(rules.Silence{Stage: rules.Leaving, Slow: true, Until: 5})},
+		{"leaving, and a dry run", dry, silence(rules.Silence{Stage: rules.Leaving, Edge: 3, Until: 5}), silence(rules.Silence{Edge: 3})},
 		{"probes are gone", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 1, Rounds: 2, Edge: 3, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{Rounds: 2, Edge: 3})},
-		{"probes are gone, and it waits", rules.Policy{}, silence(rules.Silence{Stage: rules.Waiting, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{})},
+		{"probes are gone, and it waits", rules.Policy{}, silence(rules.Silence{Stage: rules.Leaving, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{})},
 		{"the last probe is answered", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 255, Until: 5}), silence(rules.Silence{Stage: rules.Probing, Probes: 255, Until: 5})},
-		{"condemned, and a dry run", dry, queued, rules.State{}},
-		{"condemned", rules.Policy{}, queued, queued},
+		{"condemned, and a dry run", dry, doomed, rules.State{}},
+		{"condemned", rules.Policy{}, doomed, doomed},
 		{"drained, and a dry run", dry, condemned, condemned},
 	} {
 		require.Equal(t, c.want, rules.Adapt(&c.p, c.from, rules.Evidence{}, at(50)), c.name)

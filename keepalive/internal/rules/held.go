@@ -19,7 +19,7 @@ func (d *decision) held(due Time) Outcome {
 		return Outcome{Do: Wait, Until: until}
 	case q.Stage == Ignored:
 		return d.ignore(q.Why)
-	case q.Stage == Waiting:
+	case q.Stage == Leaving:
 		return d.close(q.Why)
 	}
 	return d.over(q.Why)

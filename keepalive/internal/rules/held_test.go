@@ -72,15 +72,15 @@ func TestHeld(t *testing.T) {
 			{now: at(48), with: stuck(7), want: wait(at(64))},
 			{now: at(64), with: stuck(8), want: wait(at(80))},
 		}},
-		{name: "it waits for its turn", policy: paced, rows: []row{
+		{name: "the rate does not allow it", policy: paced, rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},
-			{now: at(32), with: stuck(7), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
-			{now: at(33), with: and(stuck(7), hasTurn), want: closes(rules.Idle)},
+			{now: at(32), with: stuck(7), want: reserve(rules.Idle)},
+			{now: at(33), with: and(stuck(7), allowed), want: closes(rules.Idle)},
 		}},
-		{name: "it takes something before its turn", policy: paced, rows: []row{
+		{name: "it takes something before the rate allows it", policy: paced, rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},
-			{now: at(32), with: stuck(7), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
-			{now: at(33), with: and(stuck(8), hasTurn), want: wait(at(49))},
+			{now: at(32), with: stuck(7), want: reserve(rules.Idle)},
+			{now: at(33), with: and(stuck(8), allowed), want: wait(at(49))},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -86,7 +86,10 @@ func dueAt(at rules.Time) func(e *rules.Evidence) { return func(e *rules.Evidenc
 
 func sent(e *rules.Evidence)    { e.Answer.Probed = rules.Sent }
 func failed(e *rules.Evidence)  { e.Answer.Probed = rules.Failed }
-func hasTurn(e *rules.Evidence) { e.Turn = true }
+func allowed(e *rules.Evidence) { e.Allowed = true }
+
+// retryAt is when to try again, since the rate allows no more closes.
+func retryAt(at rules.Time) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.Retry = at } }
 
 func answer(why rules.Reason, v rules.Verdict) func(e *rules.Evidence) {
 	return func(e *rules.Evidence) {
@@ -111,6 +114,8 @@ var (
 func probeFor(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Probe, Why: why} }
 
 func ask(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
+
+func reserve(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Reserve, Why: why} }
 
 func closes(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Close, Why: why} }
 

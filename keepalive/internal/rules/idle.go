@@ -36,7 +36,7 @@ func (d *decision) idled() (Outcome, bool) {
 			return d.probedIdle(a)
 		case a.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0 && q.Spent[i] <= a.Asked: // some of it may have been sent
 			q.At, q.Spent[i] = d.now.Add(d.p.idlePeriod()), d.now
-			return d.doom(NoAnswer, AtItsTurn)
+			return d.doom(NoAnswer, WhenAllowed)
 		}
 	}
 	if out, wanted := d.look(q.At); wanted {

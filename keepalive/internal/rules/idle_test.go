@@ -19,8 +19,8 @@ func TestReadAndWriteIdle(t *testing.T) {
 	asks.Asks, dry.DryRun = true, true
 	probes := asks
 	probes.ProbeAfter, probes.ProbeTimeout, probes.ProbeCount = 500*tick, 4*tick, 1
-	turns := probes
-	turns.Paced = true
+	paced := probes
+	paced.Paced = true
 	quiet := wait(at(1000))
 	reads := rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick}
 	unread := asked(rules.Socket{Heard: at(1), Received: at(1), Arrived: 5, Unread: 5})
@@ -115,9 +115,10 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(14), with: and(moved(at(5), at(14)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(17))},
 			{now: at(17), with: moved(at(5), at(14)), want: closes(rules.NoAnswer)},
 		}, at(21)},
-		{"probe while it waits for its turn", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, Paced: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
+		{"probe while the rate does not allow its close", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, Paced: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
 			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(17))},
-			{now: at(17), with: moved(at(5), at(12)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
+			{now: at(17), with: moved(at(5), at(12)), want: reserve(rules.NoAnswer)},
+			{now: at(17), with: and(moved(at(5), at(12)), retryAt(at(3617))), want: wait(at(3617))},
 			{now: at(21), with: and(moved(at(5), at(21)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(3617))},
 		}, at(28)},
 		{"probes are gone when it was sent", asks, 0, []row{
@@ -127,13 +128,13 @@ func TestReadAndWriteIdle(t *testing.T) {
 		{"probe for what was read, and probes are gone when it was sent", asks, 0, []row{
 			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Sent)), want: wait(at(1006))},
 		}, at(12)},
-		{"probe fails, and it waits for its turn", turns, 0, []row{
-			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Failed)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
-			{now: at(9), with: and(moved(at(8), at(6)), hasTurn), want: wait(at(500))},
+		{"probe fails, and the rate does not allow the close", paced, 0, []row{
+			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Failed)), want: reserve(rules.NoAnswer)},
+			{now: at(9), with: and(moved(at(8), at(6)), allowed), want: wait(at(500))},
 		}, at(13)},
-		{"probe can be sent in part only, and it waits for its turn", turns, 0, []row{
-			{now: at(7), with: and(moved(at(7), at(7)), probedFor(rules.WriteIdle, rules.Failed)), want: rules.Outcome{Do: rules.Queue, Why: rules.NoAnswer}},
-			{now: at(9), with: and(moved(at(8), at(7)), hasTurn), want: ends(rules.NoAnswer)},
+		{"probe can be sent in part only, and the rate does not allow the close", paced, 0, []row{
+			{now: at(7), with: and(moved(at(7), at(7)), probedFor(rules.WriteIdle, rules.Failed)), want: reserve(rules.NoAnswer)},
+			{now: at(9), with: and(moved(at(8), at(7)), allowed), want: ends(rules.NoAnswer)},
 		}, rules.Never},
 		{"probe fails, and bytes were read meanwhile", probes, 0, []row{
 			{now: at(8), with: and(moved(at(7), at(7)), probedFor(rules.ReadIdle, rules.Failed)), want: wait(at(500))},
@@ -161,7 +162,7 @@ func TestReadAndWriteIdle(t *testing.T) {
 			s := rules.Open(&c.policy, rules.Evidence{}, 0)
 			s.Holds = c.holds
 			s = trace(t, c.policy, s, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{}))
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Retry: rules.Never}))
 		})
 	}
 }

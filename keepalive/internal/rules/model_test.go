@@ -46,7 +46,9 @@ type model struct {
 	rescue    rules.Reason // bytes within this limit end that
 	drained   bool
 	evicted   bool
-	turn      bool
+	retry     rules.Time // a doomed connection tries again to be closed, at the latest
+	isTrial   bool       // this visit: it tells of what has to be done by now
+	denied    bool       // this visit: the rate allows no close
 	window    window
 	nearMiss  bool // the silence before was one
 	ended     bool
@@ -76,7 +78,7 @@ const (
 	listening stage = iota
 	probed
 	extended
-	queued
+	leaving
 	ignored
 )
 
@@ -132,13 +134,17 @@ func (m *model) update(p *rules.Policy) {
 	}
 	m.pardoned, m.extended = [2]rules.Time{}, 0
 	q := &m.silence
-	if q.stage == ignored || q.stage == queued && p.DryRun {
+	if q.stage == ignored || q.stage == leaving && p.DryRun {
 		*q = silence{edges: q.edges}
 		m.spoke = true
 	}
-	if (q.stage == probed || q.stage == queued && q.why == rules.NoAnswer) && !q.final && p.ProbeCount == 0 {
+	if (q.stage == probed || q.stage == leaving && q.why == rules.NoAnswer) && !q.final && p.ProbeCount == 0 {
 		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
 	}
+	if q.stage == leaving { // the rate may be another one
+		q.until = m.now
+	}
+	m.retry = m.now
 	if p.DryRun && !m.drained {
 		m.doomed = 0
 	}
@@ -155,7 +161,7 @@ func (m *model) visit(w *world, policy int, mood mood, dueAt rules.Time) (done [
 		m.looks, m.lookBy = true, 0
 		m.update(p)
 	}
-	m.talked, m.probeLost = false, false
+	m.talked, m.probeLost, m.denied = false, false, false
 	v := modelVisit{model: m, w: w, p: p, mood: mood, dueAt: dueAt}
 	v.noteNearMiss()
 	for range 50 {
@@ -163,7 +169,7 @@ func (m *model) visit(w *world, policy int, mood mood, dueAt rules.Time) (done [
 			break
 		}
 	}
-	m.turn = false
+	m.denied = false
 	m.evicted = false
 	return v.done
 }
@@ -194,11 +200,11 @@ func (v *modelVisit) noteNearMiss() {
 func (v *modelVisit) once() (over bool) {
 	m, p := v.model, v.p
 	// What ends a connection whatever its peer says.
-	if m.doomed != 0 && (m.drained || m.turn) {
+	if m.doomed != 0 && !m.denied && (m.drained || !m.isTrial || m.now >= m.retry) {
 		if i := int(m.rescue) - int(rules.ReadIdle); !m.drained && i >= 0 && !v.isIdle(i) {
 			m.doomed = 0
 			m.pardoned[i] = 0
-		} else {
+		} else if m.drained || v.allowed(m.doomed) {
 			return v.close(m.doomed)
 		}
 	}
@@ -239,20 +245,30 @@ func (v *modelVisit) close(why rules.Reason) bool {
 	return true
 }
 
-// doom ends a connection at its turn, unless it is rescued: bytes came within a limit.
+// doom ends a connection when the rate allows it, unless it is rescued: bytes came within a limit.
 func (v *modelVisit) doom(why, limit rules.Reason) (over, acted bool) {
 	switch {
 	case v.p.DryRun:
 		v.note(would, why)
 		return false, true
-	case v.p.Paced && !v.turn:
+	case !v.allowed(why):
 		v.doomed, v.rescue = why, limit
-		v.note(rules.Queue, why)
-		if !v.mood.free {
-			return false, true
-		}
+		return false, true
 	}
 	return v.close(why), true
+}
+
+// allowed reports whether the rate allows to close a connection. Otherwise the connection tries again later.
+func (v *modelVisit) allowed(why rules.Reason) bool {
+	if !v.p.Paced {
+		return true
+	}
+	if !v.denied {
+		v.note(rules.Reserve, why)
+		v.denied = !v.mood.free
+		v.retry = v.now.Add(retry)
+	}
+	return !v.denied
 }
 
 // others looks at ages, rates, and at nothing read or written.
@@ -418,17 +434,12 @@ func (v *modelVisit) patience() (time.Duration, rules.Reason) {
 func (v *modelVisit) due() (rules.Time, rules.Reason) {
 	q := v.silence
 	patience, why := v.patience()
-	if q.stage == queued && v.turn {
-		return v.now, q.why
-	}
 	if q.stage != listening {
 		why = q.why
 	}
 	switch {
 	case q.slow:
 		return q.slowTill, why
-	case q.stage == queued:
-		return q.at.Add(time.Hour), why
 	case q.stage != listening:
 		return q.until, why
 	}
@@ -484,7 +495,7 @@ func (v *modelVisit) silent() (over bool) {
 		return true
 	}
 	gone := q.why == rules.NoAnswer && p.ProbeCount == 0 && !q.final
-	if (q.stage == queued || q.stage == extended) && (q.why == rules.Idle || gone) && m.touched.Add(v.pressed()) > m.now {
+	if (q.stage == leaving || q.stage == extended) && (q.why == rules.Idle || gone) && m.touched.Add(v.pressed()) > m.now {
 		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
 		return true
 	}
@@ -492,7 +503,7 @@ func (v *modelVisit) silent() (over bool) {
 	case q.stage == ignored:
 		q.at, q.until = m.now, m.now.Add(v.timeout())
 		return true
-	case q.stage == queued:
+	case q.stage == leaving:
 		return v.end(q.why)
 	case !m.probeLost && (q.stage == probed && !q.final && q.probes < p.ProbeCount || q.stage == listening && why == rules.NoAnswer):
 		v.note(rules.Probe, 0)
@@ -537,12 +548,9 @@ func (v *modelVisit) end(why rules.Reason) bool {
 		v.ignore(why)
 		return true
 	}
-	if v.p.Paced && !v.turn {
-		v.note(rules.Queue, why)
-		if !v.mood.free {
-			v.enter(silence{stage: queued, why: why})
-			return true
-		}
+	if !v.allowed(why) {
+		v.enter(silence{stage: leaving, why: why, until: v.retry})
+		return true
 	}
 	return v.close(why)
 }
@@ -553,7 +561,7 @@ func (v *modelVisit) ignore(why rules.Reason) {
 
 func (v *modelVisit) enter(next silence) {
 	q := v.silence
-	if next.stage == queued || next.stage == ignored {
+	if next.stage == leaving || next.stage == ignored {
 		next.final = q.final
 	}
 	next.at, next.edges, next.rounds, next.signs, next.taken, next.full = v.now, q.edges, q.rounds, q.signs, q.taken, q.full

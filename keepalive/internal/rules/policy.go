@@ -30,7 +30,7 @@ type Policy struct {
 
 	Asks    bool // the user is asked before a connection is closed for a silence
 	Tells   bool // the user is told of the maximum age
-	Paced   bool // connections are closed at a bounded pace
+	Paced   bool // a rate bounds how many connections are closed
 	Advises bool // silences are counted by their length
 	DryRun  bool // nobody is closed
 }

@@ -70,10 +70,10 @@ func (d *decision) rated() (Outcome, bool) {
 	switch {
 	case int(q.TooMany) >= d.p.Strikes:
 		q.TooMany = 0
-		return d.doom(TooMany, AtItsTurn)
+		return d.doom(TooMany, WhenAllowed)
 	case int(q.TooSlow) >= d.p.Strikes:
 		q.TooSlow = 0
-		return d.doom(TooSlow, AtItsTurn)
+		return d.doom(TooSlow, WhenAllowed)
 	}
 	return Outcome{}, false
 }

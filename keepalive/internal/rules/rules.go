@@ -18,7 +18,7 @@
 //	            WriteIdle after the last one written
 //	age.go      MaxAge after the opening, the grace     the user is told; the end
 //	rate.go     the end of a window                     strikes
-//	doom.go     at once, when its turn comes, or        the end, whatever its peer says
+//	doom.go     at once, when the rate allows, or       the end, whatever its peer says
 //	            between two exchanges
 //	evict.go    when room is needed                     the end, unless it was heard
 //	advice.go   eighths of the timeout                  a count
@@ -63,16 +63,17 @@ type Evidence struct {
 	Arriving bool          // bytes of the next exchange were read
 
 	// What came of the outcomes before, in this visit.
-	Socket *Socket   // after Look
-	Turn   bool      // after Queue, or because its turn has come now
-	Answer Answer    // after Ask and Probe, in this silence of the peer
-	Idle   [2]Answer // the same for ReadIdle and WriteIdle: each is asked about once in a visit
+	Socket  *Socket   // after Look
+	Allowed bool      // after Reserve: the rate allows its close
+	Retry   Time      // after Reserve: or else when to try again, in another visit; 0 if not asked
+	Answer  Answer    // after Ask and Probe, in this silence of the peer
+	Idle    [2]Answer // the same for ReadIdle and WriteIdle: each is asked about once in a visit
 }
 
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Turn: e.Turn, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
+	left := Evidence{Allowed: e.Allowed, Retry: e.Retry, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
 	for i := range left.Idle {
 		if a := &left.Idle[i]; a.Probed == Sent {
 			a.Probed = Answered
@@ -120,14 +121,14 @@ type Action uint8
 
 // All actions. The first two and Close end a visit.
 const (
-	Wait  Action = iota // until Outcome.Until
-	Heard               // count a touch at Outcome.Until
-	Look                // ask the socket
-	Probe               // ask the peer: the user wishes it for Outcome.Why, or the peer is silent
-	Ask                 // ask the user about Outcome.Why
-	Tell                // tell the user of the maximum age
-	Queue               // take a turn, or wait for one
-	Close               // close the connection for Outcome.Why
+	Wait    Action = iota // until Outcome.Until
+	Heard                 // count a touch at Outcome.Until
+	Look                  // ask the socket
+	Probe                 // ask the peer: the user wishes it for Outcome.Why, or the peer is silent
+	Ask                   // ask the user about Outcome.Why
+	Tell                  // tell the user of the maximum age
+	Reserve               // ask the rate for a close for Outcome.Why, now or later
+	Close                 // close the connection for Outcome.Why
 )
 
 // Outcome is what a decision leads to.
@@ -204,5 +205,5 @@ func Limit(p *Policy, s State, e Evidence) Time {
 	case s.Doom.End == Between:
 		return min(limits, e.Exchange)
 	}
-	return Never
+	return e.Retry
 }

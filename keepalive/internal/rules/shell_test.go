@@ -32,8 +32,6 @@ type shell struct {
 	limit  rules.Time
 	socket rules.Socket
 	beats  uint32
-	queued bool // waits in the queue
-	turn   bool
 
 	unread  bool // at the last look
 	changed bool // in its first message's time, and nobody would have touched for that
@@ -42,12 +40,15 @@ type shell struct {
 	closed rules.Reason
 }
 
+// retry is after how long a connection tries again to be closed if the rate does not allow it.
+const retry = 4 * tick
+
 // A mood is how the surroundings answer.
 type mood struct {
 	verdict  rules.Verdict
 	talks    bool // OnIdle touches the connection
 	fails    bool // probes can't be sent
-	free     bool // each connection gets its turn at once
+	free     bool // the rate allows each close
 	pressure bool
 }
 
@@ -68,7 +69,7 @@ type move struct {
 }
 
 func (m move) String() string {
-	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Queue: "queue", rules.Close: "close", would: "would", nearMiss: "near miss"}
+	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Reserve: "reserve", rules.Close: "close", would: "would", nearMiss: "near miss"}
 	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
 }
 
@@ -163,8 +164,6 @@ func (s *shell) run(w *world) (done []move) {
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1
 		}
-		e.Turn = e.Turn || s.turn
-		s.turn = false
 		e.Unread = s.unread
 		e.Changed = e.Changed || s.changed
 		s.changed = false
@@ -228,9 +227,9 @@ func (s *shell) run(w *world) (done []move) {
 			}
 		case rules.Tell:
 			e.Socket = nil
-		case rules.Queue:
-			if e.Turn = s.mood.free; !e.Turn {
-				s.queued = true
+		case rules.Reserve:
+			if e.Allowed = s.mood.free; !e.Allowed {
+				e.Retry = s.now.Add(retry)
 			}
 		case rules.Close:
 			if out.Anyway || t.due && t.seen {

@@ -36,7 +36,7 @@ const (
 	Probing                // for the answer to a probe
 	Taking                 // for the peer of a held connection to take what was written
 	Extended               // as the user has said
-	Waiting                // for its turn to be closed
+	Leaving                // for the rate to allow its close
 	Ignored                // for nothing: this silence does not matter
 )
 
@@ -80,7 +80,7 @@ func (d *decision) silence() Outcome {
 		d.enter(Silence{})
 		due, _ := d.deadline()
 		return d.wait(due)
-	case d.s.Silence.Stage == Waiting:
+	case d.s.Silence.Stage == Leaving:
 		return d.close(d.s.Silence.Why)
 	}
 	return d.silent(why)
@@ -92,7 +92,7 @@ func (d *decision) isEarly() bool {
 	case Listening: // and had more time, since this program was slow
 		patience, _ := d.patience()
 		return d.e.Touched.Add(patience) > d.now
-	case Extended, Waiting:
+	case Extended, Leaving:
 		timeout := d.p.pressed(d.p.timeout(d.s), d.e.Pressure)
 		gone := q.Why == NoAnswer && d.p.ProbeCount == 0 && !d.isFinal() // the probes are
 		return (q.Why == Idle || gone) && d.e.Touched.Add(timeout) > d.now
@@ -106,7 +106,7 @@ func (d *decision) deadline() (Time, Reason) {
 	q := d.s.Silence
 	patience, why := d.patience()
 	switch {
-	case q.Stage == Waiting && d.e.Turn:
+	case q.Stage == Leaving && d.e.Allowed:
 		return min(d.e.Begun, d.now), q.Why // the clock may go back after a stop
 	case q.Stage != Listening:
 		return q.Until, q.Why
@@ -263,17 +263,17 @@ func (d *decision) over(why Reason) Outcome {
 	return d.close(why)
 }
 
-// close closes a connection for its silence, when it is its turn.
+// close closes a connection for its silence when the rate allows it, and else tries again in another visit.
 func (d *decision) close(why Reason) Outcome {
-	if !d.p.Paced || d.e.Turn {
+	if !d.p.Paced || d.e.Allowed {
 		return Outcome{Do: Close, Why: why}
 	}
-	d.enter(Silence{Stage: Waiting, Why: why, Until: d.now.Add(maxQueued)})
-	return Outcome{Do: Queue, Why: why}
+	d.enter(Silence{Stage: Leaving, Why: why, Until: cmp.Or(d.e.Retry, d.now)})
+	if d.e.Retry > 0 {
+		return d.wait(d.e.Retry)
+	}
+	return Outcome{Do: Reserve, Why: why}
 }
-
-// maxQueued is how long a connection waits for its turn. Then it is decided about once more.
-const maxQueued = time.Hour
 
 // ignore leaves a connection alone until it is heard again. It is still asked now and then:
 // if nobody touches, nothing else tells.
@@ -286,7 +286,7 @@ func (d *decision) ignore(why Reason) Outcome {
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
 	next.Edge, next.Rounds, next.Seen, next.Stuck, next.Full = q.Edge, q.Rounds, q.Seen, q.Stuck, q.Full
-	if d.isFinal() && (next.Stage == Waiting || next.Stage == Ignored) {
+	if d.isFinal() && (next.Stage == Leaving || next.Stage == Ignored) {
 		next.Probes = lastProbe
 	}
 	d.s.Silence = next

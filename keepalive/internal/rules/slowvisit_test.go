@@ -287,10 +287,6 @@ func (v *slowVisit) lives(w *world, s *shell) bool {
 	if w.policies[s.policy].DryRun || s.state.Holds > 0 || s.state.Silence.Stage == rules.Ignored {
 		return false
 	}
-	if s.queued {
-		s.queued, s.turn, s.timer.due = false, true, true
-		v.visit(w, s)
-	}
 	for end := s.now.Add(300 * tick); s.closed == 0 && s.now < end && w.wrong == ""; {
 		s.now = max(s.now, s.timer.visit)
 		v.m.now = s.now

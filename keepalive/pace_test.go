@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -9,10 +10,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// Closed connections in the queue take no turns from the others.
-func TestGoneConnectionsTakeTurns(t *testing.T) {
+// Connections that close while the rate holds them up delay no others.
+func TestGoneConnectionsDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Age: Age{Max: 10 * time.Minute, Jitter: -1}, Closing: Closing{MaxPerSecond: 10}})
 		var cs []net.Conn
@@ -51,7 +54,7 @@ func TestReadIdleAfterDryRun(t *testing.T) {
 	})
 }
 
-// Updates while many wait for their turn.
+// Updates while many wait for the rate.
 func TestUpdatesWhileCondemned(t *testing.T) {
 	for _, updates := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -70,19 +73,16 @@ func TestUpdatesWhileCondemned(t *testing.T) {
 				}
 			}
 			took := time.Since(begin)
-			k.pace.mu.Lock()
-			left := len(k.pace.queue)
-			k.pace.mu.Unlock()
-			t.Logf("updates %v: took %v for 100 at one per second, left in the queue %d", updates, took, left)
-			if took > 120*time.Second || left > 0 {
-				t.Errorf("updates %v: took %v, %d left in the queue", updates, took, left)
+			t.Logf("updates %v: took %v for 100 at one per second", updates, took)
+			if took > 120*time.Second {
+				t.Errorf("updates %v: took %v", updates, took)
 			}
 		})
 	}
 }
 
-// Deadline of a connection in the queue.
-func TestDeadlineOfQueued(t *testing.T) {
+// Deadline of a connection that waits for the rate.
+func TestDeadlineAboveTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
 		var cs []net.Conn
@@ -141,8 +141,8 @@ func TestDrainTwice(t *testing.T) {
 	})
 }
 
-// A connection rescued from ReadIdle leaves its turn to others.
-func TestRescuedReadIdleTakesTurns(t *testing.T) {
+// Connections rescued from ReadIdle delay no others.
+func TestRescuedReadIdleDelaysNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})
 		var peers, cs []net.Conn
@@ -151,7 +151,7 @@ func TestRescuedReadIdleTakesTurns(t *testing.T) {
 			drained(t, c)
 			peers, cs = append(peers, peer), append(cs, c)
 		}
-		time.Sleep(10400 * ms) // all wait for their turn
+		time.Sleep(10400 * ms) // all wait for the rate
 		stop := make(chan struct{})
 		for _, p := range peers {
 			go func() {
@@ -182,7 +182,8 @@ func TestRescuedReadIdleTakesTurns(t *testing.T) {
 	})
 }
 
-func TestAnUpdateWithoutAPaceClosesTheQueueAtOnce(t *testing.T) {
+// The closes that wait for the rate are over at once.
+func TestAnUpdateWithoutARateClosesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{MaxPerSecond: 1}})
 		for range 100 {
@@ -196,35 +197,41 @@ func TestAnUpdateWithoutAPaceClosesTheQueueAtOnce(t *testing.T) {
 	})
 }
 
-func TestTurns(t *testing.T) {
-	k := newKeeper(t, Config{Tick: time.Second / 10, Closing: Closing{MaxPerSecond: 10}})
-	first, err := guardOf(k, nil)
-	require.NoError(t, err)
-	second, err := guardOf(k, nil)
-	require.NoError(t, err)
-	p := k.policy.Load()
-
-	queue := pace{queue: []*Guard{first}, serving: true}
-	require.False(t, queue.take(second, p), "the first one comes first")
-	require.Equal(t, []*Guard{first, second}, queue.queue)
-
-	now := time.Now()
-	turns := pace{next: now, back: make(chan struct{}, 1)}
-	require.True(t, turns.takeAt(now, p))
-	require.Equal(t, now.Add(time.Second/10), turns.next)
-	require.False(t, turns.takeAt(now, p))
-	turns.giveBack(10)
-	require.Equal(t, now, turns.next)
-	require.Len(t, turns.back, 1)
-	require.True(t, turns.takeAt(now, p))
-	turns.giveBack(0) // an Update has ended the pace
-	require.True(t, turns.takeAt(now, newKeeper(t, Config{}).policy.Load()))
+// Another rate holds for closes that wait already.
+func TestAnUpdateOfTheRateHoldsAtOnce(t *testing.T) {
+	for _, cfg := range []Config{
+		{Timeout: time.Minute},
+		{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1}},
+		{Timeout: time.Hour, ReadIdle: time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg.Closing.MaxPerSecond = 10
+			k := newKeeper(t, cfg)
+			for range 300 {
+				pipe(k)
+			}
+			time.Sleep(65 * time.Second)
+			left := k.Len()
+			require.InDelta(t, 250, left, 2)
+			cfg.Closing.MaxPerSecond = 1
+			require.NoError(t, k.Update(cfg))
+			time.Sleep(10 * time.Second)
+			require.InDelta(t, left-10, k.Len(), 1)
+			left = k.Len()
+			cfg.Closing.MaxPerSecond = 100
+			require.NoError(t, k.Update(cfg))
+			time.Sleep(2 * time.Second)
+			require.InDelta(t, left-150, k.Len(), 51, "the last close by the rate before takes its second")
+			time.Sleep(2 * time.Second)
+			require.Zero(t, k.Len())
+		})
+	}
 }
 
-// Turns are not given out for more than a second at once, however long the tick is.
-func TestTurnsOfALongTick(t *testing.T) {
+// No more are closed at once than in a second, however long the tick is.
+func TestARateWithALongTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var closed [1000]atomic.Int64 // when, in the order of closing
+		var closed [200]atomic.Int64 // when, in the order of closing
 		var n atomic.Int64
 		k := newKeeper(t, Config{
 			Timeout: time.Hour, Tick: time.Minute, Closing: Closing{MaxPerSecond: 10},
@@ -241,6 +248,58 @@ func TestTurnsOfALongTick(t *testing.T) {
 			took := time.Duration(closed[i+20].Load() - closed[i].Load())
 			require.GreaterOrEqual(t, took, time.Second, "closes %d to %d", i, i+20)
 		}
-		require.Less(t, time.Duration(closed[999].Load()-closed[0].Load()), 110*time.Second, "ten in a second")
+		require.Less(t, time.Duration(closed[199].Load()-closed[0].Load()), 30*time.Second, "ten in a second")
 	})
+}
+
+// All fall silent at the same time, and some are heard before they are closed. A try is a tick late at most.
+func TestARateIsUsedUpAndNeverExceeded(t *testing.T) {
+	const tick = 10 * ms
+	for _, test := range []struct{ perSecond, conns, heard int }{ // heard of a hundred
+		{1, 30, 0},
+		{10, 300, 0},
+		{10, 2000, 95},
+		{1000, 300, 0},
+		{1000, 5000, 0},
+		{1000, 20_000, 50},
+		{1000, 50_000, 90},
+		{30_000, 20_000, 0},
+	} {
+		t.Run(fmt.Sprintf("rate=%d/conns=%d/heard=%d", test.perSecond, test.conns, test.heard), func(t *testing.T) {
+			var c pace
+			p := &policy{Config: Config{Tick: tick, Closing: Closing{MaxPerSecond: test.perSecond}}}
+			due := map[rules.Time]int{0: test.conns} // how many try, by the tick
+			var closed []rules.Time
+			tried, heard := 0, 0
+			for now := rules.Time(0); len(due) > 0; now = now.Add(tick) {
+				for range due[now] {
+					if n := tried - test.conns; n >= 0 && n < test.conns && (n+1)*test.heard/100 > n*test.heard/100 {
+						heard++ // instead of its second try
+						tried++
+						continue
+					}
+					tried++
+					allowed, retry := c.reserve(now, p)
+					if allowed {
+						closed = append(closed, now)
+						continue
+					}
+					require.Greater(t, retry, now)
+					due[(retry+rules.Time(tick)-1)/rules.Time(tick)*rules.Time(tick)]++
+				}
+				delete(due, now)
+			}
+			require.Len(t, closed, test.conns-heard)
+			perTick := max(1, test.perSecond/100)
+			for i, at := range closed[min(len(closed), test.perSecond+perTick):] {
+				require.GreaterOrEqual(t, at.Sub(closed[i]), time.Second, "the closes from %d on", i)
+			}
+			took := time.Duration(test.conns-heard) * time.Second / time.Duration(test.perSecond)
+			if test.heard > 100*(perClose-1)/perClose { // their tries are over before the others are closed
+				took = max(took, time.Duration(test.conns)*min(time.Second/time.Duration(test.perSecond)/perClose, betweenTries))
+			}
+			require.Less(t, time.Duration(closed[len(closed)-1]), took*21/20+2*tick, "of %v", took)
+			require.LessOrEqual(t, tried, test.conns+int((took+time.Second).Seconds()*float64(max(1000, perClose*test.perSecond))), "tries")
+		})
+	}
 }
