@@ -23,7 +23,7 @@ var full = flag.Bool("full", false, "explore to the full depth: some minutes")
 // small makes small what would only take time for each run.
 var small = []patch{
 	{"lag.go", "lagRing  = 4096", "lagRing  = 32"},
-	{"timingwheel.go", "const shardCount = 64", "const shardCount = 2"},
+	{"timingwheel.go", "const shardBits = 6", "const shardBits = 1"},
 }
 
 // single has a chunk for each timer. The hand and All let go of the lock after each chunk.

@@ -220,16 +220,8 @@ var mutants = []mutant{
 	{"a saved timer stays in the backlog", []patch{{
 		"filing.go", "	w.dropDue(t)\n", "",
 	}}},
-	{"MoveTimer asks for the delay without a lock", []patch{{
-		"timingwheel.go", `	if t != nil && t.delay.Load() != delay {
-		return false, false
-	}
-`, `	if t != nil && t.delay.Load() != delay {
-		return false, false
-	}
-	s.mu.RUnlock()
-	defer s.mu.RLock()
-`,
+	{"MoveTimer does not ask for the delay again", []patch{{
+		"timingwheel.go", "e.timer.Touch() && e.timer.delay.Load() == ticks {", "e.timer.Touch() {",
 	}}},
 	{"Touched forgets the last touch of an ended timer", []patch{{
 		"rearm.go", "		return w.lastOf(touchedTick(word)), false\n", "		return 0, false\n",

@@ -14,14 +14,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel/internal/explore"
 )
 
-// keyed is what the wheel with keys has of a timer. The key of each timer is its number.
-type keyed = pair[int, int]
+// keyed is what the wheel with keys has of a timer. The key of each timer is its number, and so is its value.
+type keyed = *entry[int, int]
 
 // subject is a wheel to explore, with two timers, and a face with keys.
 type subject struct {
 	*WheelOf[keyed]
 	keys  TimingWheel[int, int]
-	timer [2]TimerOf[keyed]
+	entry [2]entry[int, int]
 	ended int // calls of Funcs.Ended
 }
 
@@ -32,7 +32,9 @@ var names = [2][3]string{{"A.word", "A.delay", "A.shard"}, {"B.word", "B.delay",
 var seed = func() maphash.Seed {
 	for {
 		tw := TimingWheel[int, int]{seed: maphash.MakeSeed()}
-		if tw.shard(0) != tw.shard(1) {
+		a, _ := tw.shard(0)
+		b, _ := tw.shard(1)
+		if a != b {
 			return tw.seed
 		}
 	}
@@ -58,13 +60,15 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 	w.clock.now.Name("now")
 	w.clock.over.Name("over")
 	s.keys.engine, s.keys.seed = w, seed
-	for i := range s.timer {
-		s.timer[i].delay.GuardedBy(&w.mu)
-		s.timer[i].word.Name(names[i][0])
-		s.timer[i].delay.Name(names[i][1])
-		shard := s.keys.shard(i)
+	for i := range s.entry {
+		e := &s.entry[i]
+		e.key, e.value = i, i
+		e.timer.delay.GuardedBy(&w.mu)
+		e.timer.word.Name(names[i][0])
+		e.timer.delay.Name(names[i][1])
+		shard, hash := s.keys.shard(i)
 		shard.mu.Name(names[i][2])
-		shard.timers.Set(i, &s.timer[i])
+		shard.put(e, hash)
 	}
 	s.WheelOf = w
 	return s
@@ -73,23 +77,19 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 // timer is a timer with its key for a value.
 type timer struct{ *TimerOf[keyed] }
 
-func (t timer) Remove() (int, bool) {
-	v, ok := t.TimerOf.Remove()
-	return v.value, ok
-}
+func (t timer) Remove() (int, bool) { return number(t.TimerOf.Remove()) }
 
-func (t timer) Expire() (int, bool) {
-	v, ok := t.TimerOf.Expire()
-	return v.value, ok
-}
+func (t timer) Expire() (int, bool) { return number(t.TimerOf.Expire()) }
 
-func (t timer) ExpireSeen() (int, bool) {
-	v, ok := t.TimerOf.ExpireSeen()
-	return v.value, ok
-}
+func (t timer) ExpireSeen() (int, bool) { return number(t.TimerOf.ExpireSeen()) }
 
-func (t timer) Value() (int, bool) {
-	v, ok := t.TimerOf.Value()
+func (t timer) Value() (int, bool) { return number(t.TimerOf.Value()) }
+
+// number returns the number of a timer from its value.
+func number(v keyed, ok bool) (int, bool) {
+	if v == nil {
+		return 0, ok
+	}
 	return v.value, ok
 }
 
@@ -98,10 +98,10 @@ func (t timer) Look() (from, at, dueAt time.Duration, quiet, isDue bool) {
 	return saw.From, saw.Touched, saw.DueAt, saw.Quiet, saw.IsDue
 }
 
-func (s *subject) Timer(i int) explore.Timer { return timer{&s.timer[i]} }
+func (s *subject) Timer(i int) explore.Timer { return timer{&s.entry[i].timer} }
 
 func (s *subject) Start(i int, d time.Duration) bool {
-	return s.WheelOf.Start(&s.timer[i], keyed{i, i}, d) == nil
+	return s.WheelOf.Start(&s.entry[i].timer, &s.entry[i], d) == nil
 }
 
 func (s *subject) MoveTimer(i int, d time.Duration) bool { return s.keys.MoveTimer(i, d) == nil }
@@ -114,13 +114,13 @@ func (s *subject) Lag(tick uint64) time.Duration { return s.lag.of(tick) }
 
 func (s *subject) TakeUp() (i int, ok bool) {
 	_, v, ok := s.takeUp()
-	return v.value, ok
+	return number(v, ok)
 }
 
 func (s *subject) Seen() (times [2]int8) {
 	for t := range s.All() {
-		for i := range s.timer {
-			if t == &s.timer[i] {
+		for i := range s.entry {
+			if t == &s.entry[i].timer {
 				times[i]++
 			}
 		}
@@ -131,7 +131,7 @@ func (s *subject) Seen() (times [2]int8) {
 func (s *subject) Tick() uint64 { return s.clock.now.Peek() }
 
 func (s *subject) State(i int) explore.State {
-	switch s.timer[i].word.Peek() & stateMask {
+	switch s.entry[i].timer.word.Peek() & stateMask {
 	case unstarted:
 		return explore.Unstarted
 	case pending:
@@ -147,14 +147,14 @@ func (s *subject) State(i int) explore.State {
 
 // Check looks for timers filed twice, in a wrong place, or not at all.
 func (s *subject) Check() error {
-	var filed [len(s.timer) + 1]int // the last is of unknown timers
+	var filed [len(s.entry) + 1]int // the last is of unknown timers
 	of := func(t *TimerOf[keyed]) *int {
-		for i := range s.timer {
-			if t == &s.timer[i] {
+		for i := range s.entry {
+			if t == &s.entry[i].timer {
 				return &filed[i]
 			}
 		}
-		return &filed[len(s.timer)]
+		return &filed[len(s.entry)]
 	}
 	check := func(to *slot[keyed], visit uint64, gaps bool) error {
 		n := 0
@@ -205,8 +205,8 @@ func (s *subject) Check() error {
 		}
 	}
 	running, ended := 0, 0
-	for i := range s.timer {
-		t, want := &s.timer[i], 0
+	for i := range s.entry {
+		t, want := &s.entry[i].timer, 0
 		switch word := t.word.Peek(); {
 		case isRunning(word):
 			want = 1

@@ -68,3 +68,12 @@ func (n *number[T]) trace(what string) {
 		n.Trace("%s %#x", what, n.v)
 	}
 }
+
+// Pointer stands in place of atomic.Pointer. No explored call changes one, so its operations are no steps.
+type Pointer[T any] struct{ v *T }
+
+// Load returns the pointer.
+func (p *Pointer[T]) Load() *T { return p.v }
+
+// Store sets the pointer.
+func (p *Pointer[T]) Store(v *T) { p.v = v }
