@@ -206,7 +206,7 @@ func TestAnAdaptersReasonThatDoesNotExistIsLocal(t *testing.T) {
 	}
 }
 
-// Guard.Close is final, unlike an end by ReadIdle in the queue: bytes do not save the connection.
+// Guard.Close is final, unlike an end by ReadIdle that waits for the rate: bytes do not save the connection.
 func TestGuardCloseClosesForEachReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
