@@ -106,8 +106,10 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 func TestARoundTripIsNeverTooShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p prober
-		k := newKeeper(t, Config{Timeout: 2 * time.Second, Tick: 10 * ms,
-			Probe: Probing{Send: p.probe, After: 500 * ms, Timeout: 400 * ms, Count: 3}})
+		k := newKeeper(t, Config{
+			Timeout: 2 * time.Second, Tick: 10 * ms,
+			Probe: Probing{Send: p.probe, After: 500 * ms, Timeout: 400 * ms, Count: 3},
+		})
 		answers, _ := pipe(k)
 		for round := range 3 {
 			for len(p.of(answers)) <= 2*round {

@@ -354,7 +354,7 @@ func TestKeySavedAtTheLastMomentIsNotExecuted(t *testing.T) {
 	})
 }
 
-// With the same delay, MoveTimer takes no lock.
+// With the same delay, MoveTimer takes no lock but the key's own.
 func TestKeyedHeartbeatsDoNotMeet(t *testing.T) {
 	tw, _ := newKeyed[string, int](t, 10)
 	require.NoError(t, tw.SetTimer("any", 1, time.Hour))

@@ -220,8 +220,17 @@ var mutants = []mutant{
 	{"a saved timer stays in the backlog", []patch{{
 		"filing.go", "	w.dropDue(t)\n", "",
 	}}},
-	{"MoveTimer does not ask for the delay again", []patch{{
-		"timingwheel.go", "e.timer.Touch() && e.timer.delay.Load() == ticks {", "e.timer.Touch() {",
+	{"MoveTimer asks for the delay without a lock", []patch{{
+		"keys.go", `	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.timer.delay.Load() == delay && e.timer.Touch()
+`, `	if e.timer.delay.Load() != delay {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.timer.Touch()
+`,
 	}}},
 	{"Touched forgets the last touch of an ended timer", []patch{{
 		"rearm.go", "		return w.lastOf(touchedTick(word)), false\n", "		return 0, false\n",

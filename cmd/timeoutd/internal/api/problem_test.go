@@ -25,7 +25,7 @@ type telling struct {
 
 var errTelling = errors.New("failed to connect to `user=shop database=orders`: 10.0.0.7:5432: connection refused")
 
-func (e telling) Get(_ context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+func (e telling) Get(context.Context, []timeout.Key) ([]timeout.Task, error) {
 	return nil, errTelling
 }
 
