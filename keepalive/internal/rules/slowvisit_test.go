@@ -33,13 +33,14 @@ type slowVisit struct {
 
 // A past is what has happened to a connection, and when, besides what the model has.
 type past struct {
-	took   rules.Time // when the peer last took bytes that had waited
-	looked moments    // as of the last look at the socket
-	called rules.Time // when the user was last asked, or a probe sent
-	probed rules.Time // when the last probe was sent, or could not be
-	failed bool       // it could not be
-	spared rules.Time // the user has spared this silence until then
-	about  tally
+	took    rules.Time // when the peer last took bytes that had waited
+	looked  moments    // as of the last look at the socket
+	called  rules.Time // when the user was last asked, or a probe sent
+	probed  rules.Time // when the last probe was sent, or could not be
+	failed  bool       // it could not be
+	spared  rules.Time // the user has spared this silence until then
+	about   tally
+	leaving bool // the close waits for the rate
 }
 
 // A tally has the numbers of one silence.
@@ -129,6 +130,11 @@ func (w *world) did(s *shell, out rules.Outcome) {
 			w.wrong = fmt.Sprintf("at %v %s\n%+v\n%s", s.now.Sub(born), wrong, v.past, detail(s, v.m))
 		}
 	}
+	stage := s.state.Silence.Stage
+	if p.leaving && stage == rules.Listening { // a timeout has become longer before the rate allowed the close
+		p.about = tally{}
+	}
+	p.leaving = stage == rules.Leaving
 	switch out.Do {
 	case rules.Look:
 		now := v.moments(w, s.now)
