@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
+	"golang.org/x/net/http2/h2c" //nolint:staticcheck // programs still serve with it
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
@@ -36,7 +36,7 @@ type server struct {
 
 // servers are those under test.
 var servers = map[string]func(srv *http.Server, handler http.Handler){
-	"h2c": func(srv *http.Server, handler http.Handler) { srv.Handler = h2c.NewHandler(handler, new(http2.Server)) },
+	"h2c": func(srv *http.Server, handler http.Handler) { srv.Handler = h2c.NewHandler(handler, new(http2.Server)) }, //nolint:staticcheck // see the import
 	"net/http": func(srv *http.Server, handler http.Handler) {
 		srv.Handler, srv.Protocols = handler, new(http.Protocols)
 		srv.Protocols.SetUnencryptedHTTP2(true)
@@ -70,10 +70,10 @@ func serve(t *testing.T, setup func(srv *http.Server, handler http.Handler), cfg
 
 // client speaks HTTP/2 from the first byte.
 func client(t *testing.T) *http.Client {
-	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) { //nolint:staticcheck // as its users have it
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}}
-	t.Cleanup(transport.CloseIdleConnections)
+	t.Cleanup(transport.CloseIdleConnections) //nolint:staticcheck // see above
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
