@@ -46,7 +46,7 @@ func (c *pace) reserve(now rules.Time, p *policy) (allowed bool, retry rules.Tim
 	return false, c.try
 }
 
-// tryAgain has the connection decided about at once if it waits for the rate.
+// tryAgain hands the connection over at once if it waits for the rate.
 func (g *Guard) tryAgain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
