@@ -26,7 +26,7 @@ func (s *silent) SafeContext() any { return &s.guard }
 
 // guard begins to guard it.
 func (s *silent) guardWith(k *keepalive.Keeper) error {
-	return adapter.Guard(k, &s.guard, s, s, nil, false)
+	return k.Bind(&s.guard, s, s, nil)
 }
 
 // The cost of a page with viewers: a snapshot at most once per 200 ms, and a look for the idlest
@@ -69,7 +69,7 @@ type peerless struct {
 	label string
 }
 
-func (*peerless) Do(_ context.Context, _ *keepalive.Guard, f func()) error { f(); return nil }
+func (*peerless) Do(_ context.Context, _ adapter.Binding, f func()) error { f(); return nil }
 
 // connectMany guards so many connections from as many addresses, touched over some time.
 func connectMany(tb testing.TB, k *keepalive.Keeper, conns int) []peerless {
@@ -77,7 +77,7 @@ func connectMany(tb testing.TB, k *keepalive.Keeper, conns int) []peerless {
 	for i := range all {
 		c := &all[i]
 		from := &net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i)), Port: 1024 + i%60000}
-		require.NoError(tb, adapter.Guard(k, &c.guard, c, c, from, false))
+		require.NoError(tb, k.Bind(&c.guard, c, c, from))
 	}
 	return all
 }
@@ -124,8 +124,8 @@ func BenchmarkLife(b *testing.B) {
 				if err := c.guardWith(k); err != nil {
 					b.Fatal(err)
 				}
-				if adapter.Release(&c.guard) {
-					adapter.Closed(&c.guard, keepalive.ReasonPeer)
+				if b := c.guard.Binding(); b.Release() {
+					b.Closed(true)
 				}
 			}
 		})

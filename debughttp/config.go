@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // ErrArgument says that an argument is out of bounds. The wrapping error names the value and the
@@ -68,7 +67,7 @@ func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
 	switch {
 	case k == nil:
 		return cfg, fmt.Errorf("%w: Keeper is nil", ErrArgument)
-	case !adapter.Made(k):
+	case k.Binder() == nil:
 		return cfg, fmt.Errorf("%w: Keeper, must be one from keepalive.New", ErrArgument)
 	case cfg.Recent > maxRecent:
 		return cfg, fmt.Errorf("%w: Recent %d, must be at most %d", ErrArgument, cfg.Recent, maxRecent)

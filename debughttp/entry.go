@@ -45,7 +45,7 @@ func (h *Handler) labelOf(e *entry) string {
 	if e.end != nil {
 		return e.end.label
 	}
-	return h.label(keeping.Conn(e.guard))
+	return h.label(e.guard.Conn())
 }
 
 // label asks the program. A panic is no label.

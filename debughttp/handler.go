@@ -47,7 +47,7 @@ func New(k *keepalive.Keeper, cfg Config) (*Handler, error) {
 		looks:   newLooks(),
 		asking:  make(chan struct{}, maxAsking),
 	}
-	h.stop = k.Watch(func(end keepalive.End) { h.recent.add(end, h.label(end.Conn)) })
+	h.stop = k.Watch(func(end keepalive.End) { h.recent.add(end, h.label(end.Guard.Conn())) })
 	return h, nil
 }
 

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 const local = "127.0.0.1:4711"
@@ -107,7 +107,7 @@ type stuck struct {
 	release chan struct{}
 }
 
-func (s *stuck) Do(context.Context, *keepalive.Guard, func()) error {
+func (s *stuck) Do(context.Context, adapter.Binding, func()) error {
 	if s.asked == nil {
 		panic("asked for its address")
 	}
@@ -116,7 +116,7 @@ func (s *stuck) Do(context.Context, *keepalive.Guard, func()) error {
 	return net.ErrClosed
 }
 
-func (s *stuck) Due(*keepalive.Guard)                                             {}
-func (s *stuck) Control(*keepalive.Guard, func(uintptr)) error                    { return net.ErrClosed }
-func (s *stuck) Peer(*keepalive.Guard) net.Addr                                   { return nil }
-func (s *stuck) End(*keepalive.Guard, []byte, keepalive.CloseMode, time.Duration) {}
+func (s *stuck) Due(adapter.Binding)                          {}
+func (s *stuck) Control(adapter.Binding, func(uintptr)) error { return net.ErrClosed }
+func (s *stuck) Peer(adapter.Binding) net.Addr                { return nil }
+func (s *stuck) End(adapter.Binding, adapter.Ending)          {}

@@ -18,7 +18,7 @@ const scanStride = 512
 func (h *Handler) eachOpen(ctx context.Context, q *query, f func(e *entry) bool) {
 	var e entry // one for all: nothing is allocated for each
 	seen, now := 0, keeping.Now(h.keeper)
-	for g := range keeping.Guards(h.keeper) {
+	for g := range h.keeper.Guards() {
 		if seen++; seen%scanStride == 0 {
 			runtime.Gosched()
 			if ctx.Err() != nil {

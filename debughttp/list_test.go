@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 const secret = "a token of 24 characters"
@@ -265,8 +264,8 @@ func TestNobodyIsLeftOutBetweenPages(t *testing.T) {
 		}
 		query = "sort=addr&limit=250&after=" + l.Next
 		for i := page; i < len(all); i += 20 { // every twentieth leaves, page by page
-			if adapter.Release(&all[i].guard) {
-				adapter.Closed(&all[i].guard, keepalive.ReasonPeer)
+			if b := all[i].guard.Binding(); b.Release() {
+				b.Closed(true)
 			}
 		}
 		connectMany(t, k, 50)

@@ -1,9 +1,8 @@
 package debughttp
 
 import (
+	"context"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 // never is so long that a deadline is none.
@@ -24,21 +23,20 @@ func (l *look) refresh(h *Handler) {
 	if begin.Before(l.fresh) {
 		return
 	}
-	conns := h.keeper.Idlest(maxIdlest)
+	q := query{sort: byIdle, desc: byIdle.desc, limit: maxIdlest}
+	s := selection{q: &q}
+	h.eachOpen(context.Background(), &q, func(e *entry) bool { s.offer(e); return true })
+	idlest, _ := s.page()
 	cost := time.Since(begin)
-	l.idlest, l.at = h.idlest(conns), time.Now()
+	l.idlest, l.at = h.idlest(idlest), time.Now()
 	l.fresh = l.at.Add(freshShare * cost)
 }
 
 // idlest returns the open ones of some connections, for the page.
-func (h *Handler) idlest(conns []any) []Idle {
+func (h *Handler) idlest(entries []entry) []Idle {
 	idlest := []Idle{}
-	for _, conn := range conns {
-		guard := keepalive.Of(conn)
-		if guard == nil {
-			continue
-		}
-		seen, _ := keeping.Look(guard)
+	for i := range entries {
+		guard := entries[i].guard
 		info, guarded := guard.Info()
 		at, reason, open := guard.Deadline()
 		if !guarded || !open {
@@ -46,7 +44,7 @@ func (h *Handler) idlest(conns []any) []Idle {
 		}
 		idlest = append(idlest, Idle{
 			ID:        info.ID,
-			Addr:      h.names.of(seen.Remote),
+			Addr:      h.names.of(entries[i].Remote),
 			Idle:      info.Idle.Seconds(),
 			Timeout:   info.Timeout.Seconds(),
 			Age:       info.Age.Seconds(),

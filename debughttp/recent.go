@@ -8,7 +8,7 @@ import (
 
 // ended is a connection that has ended.
 type ended struct {
-	keepalive.End        // without Conn, which would keep its memory
+	keepalive.End        // without Guard, which would keep its memory
 	number        uint64 // counts the ends, from 1
 	label         string
 }
@@ -22,7 +22,7 @@ type recent struct {
 
 // add is called by the closer of a connection, so it does as little as can be.
 func (r *recent) add(end keepalive.End, label string) {
-	end.Conn = nil
+	end.Guard = nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := ended{end, r.seen + 1, label}

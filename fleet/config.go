@@ -15,7 +15,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 const (
@@ -221,7 +220,7 @@ func (c Config) check() error {
 		return fmt.Errorf("%w: Jitter %v, must be at most %v", ErrArgument, c.Jitter, maxJitter)
 	case c.MaxExpire > 1 || math.IsNaN(c.MaxExpire):
 		return fmt.Errorf("%w: MaxExpire %v, must be at most 1", ErrArgument, c.MaxExpire)
-	case c.Keeper != nil && !adapter.Made(c.Keeper):
+	case c.Keeper != nil && c.Keeper.Binder() == nil:
 		return fmt.Errorf("%w: Keeper, must be nil or one from keepalive.New", ErrArgument)
 	case c.Calls < 1 || c.Calls > maxCalls:
 		return fmt.Errorf("%w: Calls %d, must be from 1 to %d", ErrArgument, c.Calls, maxCalls)

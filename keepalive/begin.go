@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -18,12 +19,8 @@ var errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 //
 // It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
 // It returns ErrNotGuarded after Close: then the connection stays, unguarded.
-func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
-	k.must("Guard")
-	switch {
-	case g.keeper != nil:
-		return wrong("guard of %T has been used before", conn)
-	case k.draining.Load():
+func (k *Keeper) guard(g *Guard, conn any, a adapter.Adapter, remote net.Addr, tells bool) error {
+	if k.draining.Load() {
 		return ReasonDrain
 	}
 	strangers.add(conn)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/socket"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // Conn returns a guarded connection that behaves like c. Its methods are those of c, as far as
@@ -128,16 +129,16 @@ func (c *conn) self() *conn { return c }
 func (c *conn) guarded() *Guard { return c.guard }
 
 // Due runs on a worker when there is something to be decided.
-func (c *conn) Due(g *Guard) { g.visit() }
+func (c *conn) Due(adapter.Binding) { c.guard.visit() }
 
 // Do runs a function: any goroutine will do.
-func (c *conn) Do(_ context.Context, _ *Guard, f func()) error {
+func (c *conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 	f()
 	return nil
 }
 
 // Control has f look at the socket.
-func (c *conn) Control(_ *Guard, f func(fd uintptr)) error {
+func (c *conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	return askSocket(c.inner, c.keeper.unwrap(), f)
 }
 
@@ -172,7 +173,7 @@ func (c *conn) identify() error {
 }
 
 // Peer returns nil: until identify has noted the address, asking for it may have to wait.
-func (c *conn) Peer(*Guard) net.Addr { return nil }
+func (c *conn) Peer(adapter.Binding) net.Addr { return nil }
 
 // NetConn returns the connection inside.
 func (c *conn) NetConn() net.Conn { return c.inner }
@@ -180,7 +181,6 @@ func (c *conn) NetConn() net.Conn { return c.inner }
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if n > 0 {
-		c.guard.read()
 		if c.ended.Load() != 0 {
 			c.parting.Load().wait()
 			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf
@@ -190,9 +190,7 @@ func (c *conn) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		if c.guard.reads() {
-			c.guard.heard()
-		}
+		c.guard.read()
 	}
 	if err != nil {
 		err = c.fail("read", err)
@@ -245,9 +243,7 @@ func (c *conn) wrote(some bool, err error) error {
 		if c.noted != nil {
 			c.noted.lastWrite.set()
 		}
-		if c.guard.writes() {
-			c.guard.heard()
-		}
+		c.guard.wrote()
 	}
 	if err != nil {
 		err = c.fail("write", err)
@@ -307,14 +303,15 @@ func (c *conn) refuse(reason Reason) {
 
 // End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it
 // has a goroutine of its own: the workers are for others.
-func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Duration) {
+func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
+	g, mode := c.guard, CloseMode(e.Mode)
 	up := g.upgradeNow()
 	if up != nil {
 		c.parting.Store(newParting())
 	}
 	c.ended.Store(uint32(g.reason()))
 	layered := c.isLayered() // its last words may have to wait, as those of TLS
-	if up == nil && len(farewell) == 0 && mode != CloseHalf && !layered {
+	if up == nil && len(e.Farewell) == 0 && mode != CloseHalf && !layered {
 		c.shut(mode)
 		g.closed(g.reason())
 		return
@@ -324,15 +321,15 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 			c.shut(mode)
 			g.closed(g.reason())
 		}()
-		end := time.AfterFunc(timeout, func() { // deadlines are the program's
+		end := time.AfterFunc(e.Timeout, func() { // deadlines are the program's
 			c.parted() // first: a Read fails with the close
 			_ = c.inner.Close()
 		})
 		defer end.Stop()
 		if up != nil {
-			c.part(up, timeout)
+			c.part(up, e.Timeout)
 		}
-		c.bid(farewell, mode)
+		c.bid(e.Farewell, mode)
 	}()
 }
 
@@ -365,9 +362,6 @@ func (c *conn) dropUnsent() {
 	}
 }
 
-// maxLinger is how many bytes a peer may still send after our side was closed.
-const maxLinger = 4 << 20
-
 // bid says farewell, and with CloseHalf waits for the peer's end.
 func (c *conn) bid(farewell []byte, mode CloseMode) {
 	if len(farewell) > 0 {
@@ -377,7 +371,7 @@ func (c *conn) bid(farewell []byte, mode CloseMode) {
 	}
 	half, ok := c.inner.(interface{ CloseWrite() error })
 	if ok && mode == CloseHalf && half.CloseWrite() == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(c.inner, maxLinger))
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.inner, adapter.MaxLinger))
 	}
 }
 

@@ -140,7 +140,7 @@ func TestADrainWithoutTimeGivesFarewellsTheirs(t *testing.T) {
 			k := newKeeper(t, Config{Timeout: time.Minute})
 			conn, peer := pipe(k)
 			said := false
-			require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+			require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
 				time.Sleep(slow)
 				_, err := conn.Write([]byte("bye"))
 				said = err == nil
@@ -239,7 +239,7 @@ func TestADrainLeavesTimeForAnUpgrade(t *testing.T) {
 			time.AfterFunc(hijacked, func() { g.exchanges(nil) })
 			if test.upgrade > 0 {
 				time.AfterFunc(test.upgrade, func() {
-					require.NoError(t, g.upgrade(noProbe, func(why Reason, _ time.Time) { said = why }), name)
+					require.NoError(t, g.upgrade(noProbe, func(why net.Error, _ time.Time) { said = why.(Reason) }), name)
 				})
 			}
 			time.Sleep(test.drain)

@@ -3,6 +3,7 @@ package keepalive
 import (
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -30,7 +31,7 @@ func (e evidence) arrived() uint64 { return e.taken + uint64(e.unread) }
 // system calls on Linux.
 func (g *Guard) ask() evidence {
 	e := nothing
-	if g.adapter.Control(g, func(fd uintptr) { e = ask(fd) }) != nil {
+	if g.adapter.Control(g.Binding(), func(fd uintptr) { e = ask(fd) }) != nil {
 		return nothing
 	}
 	return e
@@ -60,8 +61,8 @@ func (g *Guard) look() *rules.Socket {
 	case *conn:
 		a.tell(s)
 		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
-	case interface{ Buffered(g *Guard) int }: // asked after the socket, or bytes on their way could be missed
-		n := a.Buffered(g)
+	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
+		n := a.Buffered(g.Binding())
 		s.Unread += n
 		s.Taken -= min(s.Taken, uint64(n))
 	}

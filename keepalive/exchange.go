@@ -4,7 +4,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// exchanges are the requests of a connection and their answers, see adapter.Exchanges. A drain and an age end the
+// exchanges are the requests of a connection and their answers, see adapter.Protocol. A drain and an age end the
 // connection between two of them.
 type exchanges struct {
 	ending func()     // tells the program, once; nil if there are none any more
@@ -133,13 +133,6 @@ func (g *Guard) isAwaited() bool {
 func (g *Guard) hasBegun() bool {
 	const both = flagBegins | flagRead
 	return g.flags.Load()&both == both
-}
-
-// read notes that bytes were read.
-func (g *Guard) read() {
-	if g.flags.Load()&flagRead == 0 {
-		g.flags.Or(flagRead)
-	}
 }
 
 // exchangesNow returns the exchanges, or nil. mu must be held.

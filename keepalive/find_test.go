@@ -6,29 +6,27 @@ import (
 	"net"
 	"reflect"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// An adapter may be loaded while others are at work.
-func TestOfWhileAFinderIsAdded(t *testing.T) {
-	before := finders.Load()
-	defer finders.Store(before)
-	var looking sync.WaitGroup
-	looking.Go(func() {
-		for range 100 {
-			Of(t)
+// knowsForeign says whether an adapter knows foreign connections.
+var knowsForeign atomic.Bool
+
+func init() {
+	adapter.Find(func(conn any) adapter.Binding {
+		if c, ok := conn.(foreign); ok && knowsForeign.Load() {
+			return c.g.Binding()
 		}
+		return nil
 	})
-	for range 10 {
-		addFinder(func(any) *Guard { return nil })
-	}
-	looking.Wait()
+	adapter.Find(func(any) adapter.Binding { return nil })
 }
 
 // foreign is a connection of another framework, without a place for a guard.
@@ -95,7 +93,7 @@ func TestNothingIsRefusedAtOnce(t *testing.T) {
 		"keepalive: Conn needs a connection, and got (*net.TCPConn)(nil)":       func() { k.Conn((*net.TCPConn)(nil)) },
 		"keepalive: Listener needs a Keeper from New":                           func() { (*Keeper)(nil).Listener(ln) },
 		"keepalive: Conn needs a Keeper from New":                               func() { new(Keeper).Conn(a) },
-		"keepalive: Guard needs a Keeper from New":                              func() { _ = (*Keeper)(nil).begin(new(Guard), a, nil, nil, false) },
+		"keepalive: Bind needs a Keeper from New":                               func() { _ = (*Keeper)(nil).Bind(new(Guard), a, nil, nil) },
 	} {
 		require.PanicsWithValue(t, want, f)
 	}
@@ -116,20 +114,12 @@ func TestTouchAndOfTakeNilPointers(t *testing.T) {
 }
 
 func TestOfFindsGuards(t *testing.T) {
-	before := finders.Load()
-	defer finders.Store(before)
-	finders.Store(nil)
 	k := newKeeper(t, Config{Rate: Rate{MinBeat: time.Second}})
 	g, err := guardOf(k, nil)
 	require.NoError(t, err)
 	require.Nil(t, Of(foreign{g}), "nobody knows it yet")
-	addFinder(func(conn any) *Guard {
-		if c, ok := conn.(foreign); ok {
-			return c.g
-		}
-		return nil
-	})
-	addFinder(func(any) *Guard { return nil })
+	knowsForeign.Store(true)
+	defer knowsForeign.Store(false)
 	require.Same(t, g, Of(foreign{g}))
 	require.Same(t, g, Of(g))
 	for _, conn := range []any{foreign{}, foreign{new(Guard)}, new(Guard), (*Guard)(nil), 7, nil} {

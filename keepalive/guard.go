@@ -2,12 +2,12 @@ package keepalive
 
 import (
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -26,7 +26,7 @@ type Guard struct {
 
 	keeper  *Keeper // this one and the next four are set before the timer starts
 	conn    any     // as the program knows it
-	adapter adapter
+	adapter adapter.Adapter
 	born    rules.Time
 	id      uint64 // see Info.ID
 
@@ -57,9 +57,9 @@ const (
 	flagOpen     = 1 << 5  // it guards a connection
 	flagUpgraded = 1 << 6  // it has an upgrade
 	flagChanged  = 1 << 7  // see rules.Evidence.Changed
-	flagBacklog  = 1 << 8  // see adapter.CountBacklog
+	flagBacklog  = 1 << 8  // see adapter.Protocol
 	flagUnread   = 1 << 9  // see rules.Evidence.Unread
-	flagBegins   = 1 << 10 // see adapter.Begins
+	flagBegins   = 1 << 10 // see adapter.Protocol
 	flagRead     = 1 << 11 // bytes were read after the last exchange
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
@@ -110,29 +110,10 @@ func search(conn any) (g *Guard, innermost any) {
 	return nil, nil
 }
 
-// finders find the guards of connections without a place for one, see adapter.Find.
-var finders atomic.Pointer[[]func(conn any) *Guard]
-
-// addFinder is adapter.Find. Packages are initialized one at a time, but connections may be looked
-// for meanwhile, also while a plugin is loaded.
-func addFinder(f func(conn any) *Guard) {
-	var all []func(conn any) *Guard
-	if old := finders.Load(); old != nil {
-		all = *old
-	}
-	all = append(slices.Clone(all), f)
-	finders.Store(&all)
-}
-
+// find asks the adapters without a place for a guard.
 func find(conn any) *Guard {
-	all := finders.Load()
-	if all == nil {
-		return nil
-	}
-	for _, f := range *all {
-		if g := f(conn); g != nil {
-			return g.orNil()
-		}
+	if b, ok := adapter.Found(conn).(*binding); ok {
+		return b.guard().orNil()
 	}
 	return nil
 }
@@ -143,6 +124,24 @@ func (g *Guard) orNil() *Guard {
 		return nil
 	}
 	return g
+}
+
+// Conn returns the connection as the program knows it, also after its end, or nil for a guard that
+// has never guarded any.
+func (g *Guard) Conn() any {
+	if g == nil {
+		return nil
+	}
+	return g.conn
+}
+
+// Keeper returns the Keeper of the connection, also after its end, or nil for a guard that has
+// never guarded any.
+func (g *Guard) Keeper() *Keeper {
+	if g == nil {
+		return nil
+	}
+	return g.keeper
 }
 
 // isOpen reports whether g guards a connection.
@@ -195,20 +194,29 @@ func (g *Guard) Touch() bool {
 	return g.timer.Touch()
 }
 
+// read says that bytes of the peer were read, before the program sees them.
+func (g *Guard) read() {
+	if g.flags.Load()&flagRead == 0 {
+		g.flags.Or(flagRead)
+	}
+	if g.life() != rules.Arrivals {
+		g.heard()
+	}
+}
+
+// wrote says that bytes were written.
+func (g *Guard) wrote() {
+	if g.life() == rules.ReadsWrite && !g.tells() {
+		g.heard()
+	}
+}
+
 // heard is Touch for bytes, if they are life. They are no heartbeat.
 func (g *Guard) heard() {
 	g.keeper.lookAtClock()
 	if g.life() != rules.Touches {
 		g.timer.Touch()
 	}
-}
-
-// reads reports whether read bytes are passed to heard.
-func (g *Guard) reads() bool { return g.life() != rules.Arrivals }
-
-// writes reports whether written bytes touch the guard.
-func (g *Guard) writes() bool {
-	return g.life() == rules.ReadsWrite && !g.tells()
 }
 
 // life returns what counts as life of the connection.

@@ -26,8 +26,8 @@ func TestCurl(t *testing.T) {
 				time.Sleep(beat)
 				fmt.Fprint(w, strings.Repeat("x", 100))
 				_ = http.NewResponseController(w).Flush()
-				for c := range k.Conns() {
-					Touch(c)
+				for g := range k.Guards() {
+					g.Touch()
 				}
 			}
 			return

@@ -127,28 +127,16 @@ func (k *Keeper) Len() int { return k.pool.Len() }
 // such as Probe.After from Timeout, is a value there: it stays if the other field is changed.
 func (k *Keeper) Config() Config { return k.policy.Load().Config }
 
-// Conns returns an iterator over the connections guarded at the begin of the iteration, as the
-// program knows them, less those closed when the iteration reaches them, in no particular
-// order.
-func (k *Keeper) Conns() iter.Seq[any] {
-	return func(yield func(any) bool) {
-		for g := range k.guards() {
-			if !yield(g.conn) {
+// Guards returns an iterator over the connections guarded when the iteration begins, less those closed when it
+// reaches them, in no particular order.
+func (k *Keeper) Guards() iter.Seq[*Guard] {
+	return func(yield func(*Guard) bool) {
+		for _, g := range k.pool.All() {
+			if !yield(g) {
 				return
 			}
 		}
 	}
-}
-
-// Idlest returns the n connections with the longest silence, the idlest first, or all if there
-// are fewer. It looks at all connections, see [pool.Pool.Idlest]. With ActivityKernel the silence
-// is the time since the socket was last asked.
-func (k *Keeper) Idlest(n int) []any {
-	var conns []any
-	for _, g := range k.pool.Idlest(n) {
-		conns = append(conns, g.conn)
-	}
-	return conns
 }
 
 // Close ends the Keeper: its connections stay open, unguarded, and so do later connections.

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -573,7 +574,13 @@ func TestConnIsNotGuardedTwice(t *testing.T) {
 	})
 }
 
-func TestConnsAndIdlest(t *testing.T) {
+// idleOf returns how long a connection has been idle.
+func idleOf(g *Guard) time.Duration {
+	info, _ := g.Info()
+	return info.Idle
+}
+
+func TestGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		var conns []any
@@ -585,12 +592,19 @@ func TestConnsAndIdlest(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		Touch(conns[0])
-		require.ElementsMatch(t, conns, slices.Collect(k.Conns()))
-		for range k.Conns() {
+		for range k.Guards() {
 			break
 		}
-		require.Equal(t, conns[1:4], k.Idlest(3))
-		require.Len(t, k.Idlest(100), 10)
+		guards := slices.SortedFunc(k.Guards(), func(a, b *Guard) int { return cmp.Compare(idleOf(b), idleOf(a)) })
+		require.Len(t, guards, 10)
+		for i, g := range guards {
+			require.Same(t, conns[(i+1)%10], g.Conn(), "the idlest first, and the touched one last")
+			require.Same(t, k, g.Keeper())
+		}
+		require.Nil(t, new(Guard).Conn())
+		require.Nil(t, (*Guard)(nil).Conn())
+		require.Nil(t, new(Guard).Keeper())
+		require.Nil(t, (*Guard)(nil).Keeper())
 	})
 }
 
@@ -600,7 +614,7 @@ func TestLostGuardIsNotClosed(t *testing.T) {
 		g := new(Guard)
 		conn := &fakeLoopConn{ctx: "something of the user's, where the guard was"}
 		require.NoError(t, k.guard(g, conn, nil, nil, false))
-		require.ErrorIs(t, k.guard(g, conn, nil, nil, false), ErrArgument, "twice")
+		require.ErrorIs(t, k.Bind(g, conn, nil, nil), ErrArgument, "twice")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Zero(t, k.Len())

@@ -89,7 +89,7 @@ func TestUnwrapLeadsToTheSocket(t *testing.T) {
 	}})
 	_, inner := connect(t, "tcp")
 	g := Of(k.Conn(&headed{Conn: hiding{&headed{Conn: hiding{inner}}}}))
-	ask := func() error { return g.adapter.Control(g, func(uintptr) {}) }
+	ask := func() error { return g.adapter.Control(nil, func(uintptr) {}) }
 	require.NoError(t, ask())
 	panics = true
 	require.ErrorIs(t, ask(), socket.ErrNone)

@@ -442,8 +442,8 @@ func TestHTTPSlowHandler(t *testing.T) {
 	addr := serve(t, k, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range 20 {
 			time.Sleep(beat)
-			for c := range k.Conns() {
-				Touch(c)
+			for g := range k.Guards() {
+				g.Touch()
 			}
 			if r.Context().Err() != nil {
 				t.Error("cancelled")

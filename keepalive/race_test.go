@@ -112,7 +112,8 @@ func TestEverythingAtOnce(t *testing.T) {
 			next.Closing.DryRun = i%5 == 0
 			next.Probe.After, next.Probe.Timeout = 20*ms, 10*ms
 			_ = k.Update(next)
-			k.Idlest(3)
+			for range k.Guards() {
+			}
 			k.Stats()
 			k.Stats()
 			time.Sleep(7 * ms)

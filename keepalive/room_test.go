@@ -420,7 +420,7 @@ func TestOneTooManyOfAPeerIsNotGuarded(t *testing.T) {
 	require.NoError(t, err, "not known yet")
 	require.True(t, g.isOpen())
 	require.Zero(t, k.Stats().Panics, "Key is not asked about nobody")
-	require.ErrorIs(t, k.guard(g, nil, g.adapter, nil, false), ErrArgument, "it has been used")
+	require.ErrorIs(t, k.Bind(g, nil, g.adapter, nil), ErrArgument, "it has been used")
 }
 
 // The connection is closed while Key is asked for a peer with an address known late.

@@ -283,8 +283,8 @@ func TestPacedClosing(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, 100, k.Len())
 		require.EqualValues(t, 200, k.Stats().Closed[ReasonIdle])
-		for c := range k.Conns() {
-			require.NoError(t, c.(net.Conn).Close())
+		for g := range k.Guards() {
+			require.NoError(t, g.Conn().(net.Conn).Close())
 		}
 	})
 }

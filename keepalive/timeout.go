@@ -207,7 +207,7 @@ func (g *Guard) RemoteAddr(ctx context.Context) net.Addr {
 		return remote
 	}
 	answer := make(chan net.Addr, 1) // the loop may answer when ctx is done
-	if g.adapter.Do(ctx, g, func() { answer <- g.adapter.Peer(g) }) != nil {
+	if g.adapter.Do(ctx, g.Binding(), func() { answer <- g.adapter.Peer(g.Binding()) }) != nil {
 		return nil
 	}
 	return <-answer

@@ -107,8 +107,8 @@ func (c *conn) reading() func(n int64, err error) error {
 	c.transfers.Add(1)
 	return func(n int64, err error) error {
 		c.transfers.Add(-1)
-		if n > 0 && c.guard.reads() {
-			c.guard.heard()
+		if n > 0 {
+			c.guard.read()
 		}
 		if c.ended.Load() != 0 { // also at the end of the stream, see CloseHalf
 			err = c.fail("read", err)

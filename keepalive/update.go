@@ -45,7 +45,7 @@ func (k *Keeper) Update(cfg Config) error {
 	k.pool.SetCapacity(cfg.Room.MaxConns)
 	k.pool.SetMinIdle(cfg.Room.evictIdle(cfg.Timeout)) // its default follows Timeout
 	if cfg.Closing.MaxPerSecond != old.Closing.MaxPerSecond {
-		for g := range k.guards() {
+		for g := range k.Guards() {
 			g.tryAgain()
 		}
 	}

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"net"
 	"sync"
 	"time"
 
@@ -8,14 +9,14 @@ import (
 )
 
 // upgrade is a protocol above a connection, with a probe and a farewell of its own, see
-// adapter.Upgrade.
+// adapter.Protocol.
 type upgrade struct {
 	probe    func() error
-	farewell func(reason Reason, deadline time.Time) // or nil
+	farewell func(reason net.Error, deadline time.Time) // or nil
 }
 
 // upgrade gives the connection a protocol of its own.
-func (g *Guard) upgrade(probe func() error, farewell func(reason Reason, deadline time.Time)) error {
+func (g *Guard) upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
 	if !g.isOpen() {
 		return ErrNotGuarded
 	}

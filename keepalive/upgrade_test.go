@@ -91,7 +91,7 @@ func TestAnUpgradeHasAFarewellOfItsOwn(t *testing.T) {
 		})
 		conn, peer := pipe(k)
 		begun := make(chan struct{})
-		require.NoError(t, Of(conn).upgrade(noProbe, func(reason Reason, deadline time.Time) {
+		require.NoError(t, Of(conn).upgrade(noProbe, func(reason net.Error, deadline time.Time) {
 			require.Equal(t, ReasonDrain, reason)
 			require.Equal(t, time.Second, time.Until(deadline))
 			close(begun)
@@ -131,7 +131,7 @@ func TestAnUpgradesFarewellIsBounded(t *testing.T) {
 		told := new(closings)
 		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{Timeout: 3 * time.Second}, OnClose: told.add, Logger: slog.New(slog.DiscardHandler)})
 		conn, _ := pipe(k)
-		require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
 			_, err := conn.Write([]byte("nobody reads that"))
 			require.ErrorIs(t, err, net.ErrClosed)
 			panic("and it may panic")
@@ -152,7 +152,7 @@ func TestTheContextEndsAfterTheFarewell(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		conn, peer := pipe(k)
 		ctx := Of(conn).Context()
-		require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
 			time.Sleep(100 * ms)
 			require.NoError(t, ctx.Err())
 			_, err := conn.Write([]byte("bye"))
@@ -191,7 +191,7 @@ func TestTheContextIsDoneWhenTheProgramLearnsOfTheEnd(t *testing.T) {
 			conn, peer := pipe(k)
 			ctx := Of(conn).Context()
 			written := make(chan bool)
-			require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+			require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
 				_, err := conn.Write([]byte("bye"))
 				require.NoError(t, err)
 				close(written)
@@ -217,7 +217,7 @@ func TestAReaderDoesNotWaitForAStuckFarewell(t *testing.T) {
 		conn, peer := pipe(k)
 		ctx := Of(conn).Context()
 		over := make(chan struct{})
-		require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) { <-over }))
+		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) { <-over }))
 		begin := time.Now()
 		require.True(t, Of(conn).Close(ReasonLocal))
 		synctest.Wait()
@@ -248,7 +248,7 @@ func TestUpgradesAndClosesAtOnce(t *testing.T) {
 		var said atomic.Bool
 		upgraded := make(chan error, 1)
 		go func() {
-			upgraded <- Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+			upgraded <- Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
 				said.Store(true)
 				_, _ = conn.Write([]byte("bye"))
 			})

@@ -2,7 +2,6 @@ package keepalive
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/view"
@@ -13,23 +12,10 @@ import (
 func init() {
 	view.Set(view.Funcs[Keeper, Guard, Reason]{
 		Now:      func(k *Keeper) time.Duration { return time.Duration(k.now()) },
-		Guards:   (*Keeper).guards,
 		Look:     (*Guard).glance,
 		Deadline: (*Guard).deadlineView,
-		Conn:     func(g *Guard) any { return g.conn },
 		Ask:      func(ctx context.Context, g *Guard) (view.Traffic, bool) { return g.traffic(ctx) },
 	})
-}
-
-// guards is Conns with the guards.
-func (k *Keeper) guards() iter.Seq[*Guard] {
-	return func(yield func(*Guard) bool) {
-		for _, g := range k.pool.All() {
-			if !yield(g) {
-				return
-			}
-		}
-	}
 }
 
 // glance looks at the connection. ok is false if it is not guarded.
@@ -72,7 +58,7 @@ func (g *Guard) deadlineView() (at time.Duration, why Reason, ok bool) {
 // traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.
 func (g *Guard) traffic(ctx context.Context) (t view.Traffic, ok bool) {
 	answer := make(chan evidence, 1) // the loop may answer when ctx is done
-	if g.adapter.Do(ctx, g, func() { answer <- g.ask() }) != nil {
+	if g.adapter.Do(ctx, g.Binding(), func() { answer <- g.ask() }) != nil {
 		return t, false
 	}
 	e := <-answer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
@@ -16,7 +17,7 @@ func (g *Guard) due() {
 		g.lose()
 		return
 	}
-	g.adapter.Due(g)
+	g.adapter.Due(g.Binding())
 }
 
 // evict is due for a connection chosen to make room.
@@ -68,7 +69,7 @@ func (g *Guard) visit() {
 func (v *visit) run() {
 	defer func() {
 		if !v.done {
-			go func() { _ = v.adapter.Do(context.Background(), v.Guard, v.run) }() // an error says that it is closed
+			go func() { _ = v.adapter.Do(context.Background(), v.Binding(), v.run) }() // an error says that it is closed
 		} else if v.leave() {
 			go v.due()
 		}
@@ -216,10 +217,10 @@ func (v *visit) end(out rules.Outcome) {
 		v.endContext(reason)
 	}
 	closing := v.policy.Closing
-	var farewell []byte
-	defer func() { v.adapter.End(v.Guard, farewell, closing.Mode, closing.Timeout) }() // even after runtime.Goexit
+	ending := adapter.Ending{Reason: reason, Mode: adapter.Mode(closing.Mode), Timeout: closing.Timeout}
+	defer func() { v.adapter.End(v.Binding(), ending) }() // even after runtime.Goexit
 	if closing.Farewell != nil && !v.isUpgraded() {
-		k.call("Closing.Farewell", func() { farewell = closing.Farewell(v.conn, reason) })
+		k.call("Closing.Farewell", func() { ending.Farewell = closing.Farewell(v.conn, reason) })
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // End is how a guarded connection ended.
 type End struct {
 	ID     uint64 // see Info
-	Conn   any    // as the program knows it
+	Guard  *Guard // of the connection, which is not guarded any more
 	At     time.Time
 	Remote net.Addr // address of the peer, or nil if unknown
 	Reason Reason
@@ -66,10 +66,10 @@ func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
 	}
 	remote := g.knownRemote()
 	if remote == nil {
-		remote = g.adapter.Peer(g)
+		remote = g.adapter.Peer(g.Binding())
 	}
 	touched, _ := g.timer.Touched()
-	end := End{ID: g.id, Conn: g.conn, At: time.Now(), Remote: remote, Reason: reason, Age: age, Idle: max(0, k.now().Sub(rules.Time(touched)))}
+	end := End{ID: g.id, Guard: g, At: time.Now(), Remote: remote, Reason: reason, Age: age, Idle: max(0, k.now().Sub(rules.Time(touched)))}
 	for _, w := range slices.Backward(all) {
 		defer k.call("Watch", func() { w.see(end) }) // even after runtime.Goexit in another one
 	}

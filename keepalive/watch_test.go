@@ -116,8 +116,8 @@ func TestWatchersSeeEachEndOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Len(t, first, 1)
-		require.Same(t, local, first[0].Conn)
-		first[0].Conn = nil
+		require.Same(t, local, first[0].Guard.Conn())
+		first[0].Guard = nil
 		require.Equal(t, []End{{ID: 2, At: begin, Reason: ReasonLocal}}, first)
 		require.Len(t, second, 2)
 		require.Equal(t, ReasonIdle, second[1].Reason)

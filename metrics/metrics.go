@@ -10,7 +10,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/sink"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -19,7 +18,7 @@ import (
 // the figures out again, and the registry then keeps the Keeper in memory no longer. Calling
 // it again does nothing. The Keeper may be closed before: its counters stay.
 func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func(), err error) {
-	if reg == nil || !adapter.Made(k) {
+	if reg == nil || k.Binder() == nil {
 		return nil, errors.New("metrics: Register needs a Registerer and a Keeper from keepalive.New")
 	}
 	return add(reg, all, func(to sink.Sink) {

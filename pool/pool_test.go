@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -203,65 +202,6 @@ func TestAll(t *testing.T) {
 		for range p.All() {
 			t.Error("nobody is left")
 		}
-	})
-}
-
-func TestIdlest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rnd := rand.New(rand.NewPCG(1, 1))
-		p := newTestPool(t, Config[int]{Timeout: 30 * time.Second, Wheel: wheel.Config{Levels: []int{16, 8, 4}}})
-		touched := map[int]time.Time{}
-		members := map[int]*Member[int]{}
-		for i := range 500 {
-			m, err := p.Add(i)
-			require.NoError(t, err)
-			members[i], touched[i] = m, time.Now()
-		}
-		check := func(n int) {
-			var want []time.Duration
-			for _, at := range touched {
-				want = append(want, time.Since(at))
-			}
-			slices.Sort(want)
-			slices.Reverse(want)
-			want = want[:min(n, len(want))]
-			refiled := p.Wheel().Stats().Refiled
-			got := p.Idlest(n)
-			require.Equal(t, refiled, p.Wheel().Stats().Refiled, "it only looks")
-			require.Len(t, got, len(want))
-			for i, v := range got {
-				idle := time.Since(touched[v])
-				require.Equal(t, want[i], idle, "number %d of %d", i, n)
-			}
-		}
-		require.Empty(t, p.Idlest(0))
-		require.Empty(t, p.Idlest(-1))
-		for round := range 200 {
-			time.Sleep(100 * ms)
-			synctest.Wait()
-			for range 20 {
-				i := rnd.IntN(500)
-				require.True(t, members[i].Touch())
-				touched[i] = time.Now()
-			}
-			// These would expire soon.
-			for i, at := range touched {
-				if time.Since(at) > 25*time.Second {
-					require.True(t, members[i].Touch())
-					touched[i] = time.Now()
-				}
-			}
-			if round == 100 { // different timeouts
-				for i := range 250 {
-					require.True(t, members[i].SetDelay(time.Duration(40+i)*time.Second))
-					require.True(t, members[i].Touch())
-					touched[i] = time.Now()
-				}
-			}
-			time.Sleep(ms) // at the beginning of a tick, touches of this tick and the last can't be told apart
-			check(1 + rnd.IntN(20))
-		}
-		check(1000)
 	})
 }
 

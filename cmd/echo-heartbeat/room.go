@@ -85,8 +85,7 @@ func (r *room) guard(c net.Conn) net.Conn {
 // evict closes the oldest connection, of those with a request or without, whichever are more.
 func (r *room) evict() {
 	var silent, asking age
-	for c := range r.keeper.Conns() {
-		guard := keepalive.Of(c)
+	for guard := range r.keeper.Guards() {
 		switch info, ok := guard.Info(); {
 		case !ok: // its place is about to be free
 		case info.Held:

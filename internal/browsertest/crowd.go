@@ -27,7 +27,7 @@ func Crowd(k *keepalive.Keeper, n int) ([]*Member, error) {
 			name: fmt.Sprintf("client-%05d", i),
 		}
 		m := all[i]
-		if err := adapter.Guard(k, &m.guard, m, m, m.from, false); err != nil {
+		if err := k.Bind(&m.guard, m, m, m.from); err != nil {
 			return nil, err
 		}
 		if i%500 == 7 {
@@ -48,26 +48,28 @@ func Label(conn any) string { return conn.(*Member).name }
 // SafeContext leads keepalive.Of to the guard.
 func (m *Member) SafeContext() any { return &m.guard }
 
-// Leave ends the connection, unless it has ended.
+// Leave ends the connection, unless it has ended: as the peer, this program, or the Keeper would.
 func (m *Member) Leave(reason keepalive.Reason) {
-	if adapter.Release(&m.guard) {
-		adapter.Closed(&m.guard, reason)
+	if reason != keepalive.ReasonPeer && reason != keepalive.ReasonLocal {
+		m.guard.Close(reason)
+		return
+	}
+	if b := m.guard.Binding(); b.Release() {
+		b.Closed(reason == keepalive.ReasonPeer)
 	}
 }
 
 // Due decides about the connection.
-func (m *Member) Due(g *keepalive.Guard) { adapter.Decide(g) }
+func (m *Member) Due(b adapter.Binding) { b.Decide() }
 
 // Do runs f.
-func (m *Member) Do(_ context.Context, _ *keepalive.Guard, f func()) error { f(); return nil }
+func (m *Member) Do(_ context.Context, _ adapter.Binding, f func()) error { f(); return nil }
 
 // Control has no socket.
-func (m *Member) Control(*keepalive.Guard, func(fd uintptr)) error { return net.ErrClosed }
+func (m *Member) Control(adapter.Binding, func(fd uintptr)) error { return net.ErrClosed }
 
 // Peer returns the address.
-func (m *Member) Peer(*keepalive.Guard) net.Addr { return m.from }
+func (m *Member) Peer(adapter.Binding) net.Addr { return m.from }
 
 // End ends the connection.
-func (m *Member) End(g *keepalive.Guard, _ []byte, _ keepalive.CloseMode, _ time.Duration) {
-	adapter.Closed(g, adapter.Reason(g))
-}
+func (m *Member) End(b adapter.Binding, _ adapter.Ending) { b.Closed(false) }

@@ -4,7 +4,6 @@ package view
 
 import (
 	"context"
-	"iter"
 	"net"
 	"time"
 )
@@ -45,17 +44,11 @@ type Funcs[K, G, R any] struct {
 	// Now returns the Keeper's time.
 	Now func(k *K) time.Duration
 
-	// Guards returns the guards of all connections, see Keeper.Conns.
-	Guards func(k *K) iter.Seq[*G]
-
 	// Look looks at a connection. ok is false if it is not guarded.
 	Look func(g *G) (c Conn, ok bool)
 
 	// Deadline is Guard.Deadline, as an instant of the Keeper's time. Reason 0 means no end.
 	Deadline func(g *G) (at time.Duration, why R, ok bool)
-
-	// Conn returns the connection as the program knows it.
-	Conn func(g *G) any
 
 	// Ask asks the socket of a connection. On gnet it waits for the event loop until ctx is
 	// done. ok is false if the socket does not tell.

@@ -7,7 +7,6 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
-	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
@@ -19,28 +18,28 @@ const (
 )
 
 // End closes a connection, in the event loop. OnClose follows.
-func (l *loop) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
-	c := conn(g)
-	if !isOpen(g) {
+func (l *loop) End(b adapter.Binding, e adapter.Ending) {
+	c := conn(b)
+	if !isOpen(b) {
 		return // the farewell has closed it
 	}
 	// The close would drop the bytes in gnet's buffer. A silent peer gets no time for them,
 	// unless there is a farewell to send, or half a close.
-	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !adapter.Reason(g).Timeout()
-	if mode == keepalive.CloseGraceful {
-		farewell = gnetsocket.SayLast(c, farewell)
+	waits := len(e.Farewell) > 0 || e.Mode == adapter.Half || !e.Reason.Timeout()
+	if e.Mode == adapter.Graceful {
+		e.Farewell = gnetsocket.SayLast(c, e.Farewell)
 	}
-	if len(farewell) > 0 {
-		_, _ = c.Write(farewell) // if it fails, gnet closes the connection
+	if len(e.Farewell) > 0 {
+		_, _ = c.Write(e.Farewell) // if it fails, gnet closes the connection
 	}
 	switch {
-	case !isOpen(g):
-	case mode == keepalive.CloseReset:
+	case !isOpen(b):
+	case e.Mode == adapter.Reset:
 		_ = c.SetLinger(0)
 		l.err = l.events.Close(c)
 	case waits:
-		*adapter.Scratch(g) = 0
-		l.err = l.part(g, mode, time.Now().Add(timeout))
+		*b.Scratch() = 0
+		l.err = l.part(b, e.Mode, time.Now().Add(e.Timeout))
 	default:
 		l.err = l.events.Close(c)
 	}
@@ -48,37 +47,37 @@ func (l *loop) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 
 // part closes a connection when all written bytes have left for the kernel, and with CloseHalf
 // when the peer has closed it, but then at the latest.
-func (l *loop) part(g *keepalive.Guard, mode keepalive.CloseMode, then time.Time) error {
-	if !isOpen(g) {
+func (l *loop) part(b adapter.Binding, mode adapter.Mode, then time.Time) error {
+	if !isOpen(b) {
 		return nil
 	}
-	c, left := conn(g), time.Until(then)
+	c, left := conn(b), time.Until(then)
 	switch {
 	case left <= 0:
 	case c.OutboundBuffered() > 0:
-		l.partLater(g, mode, then, max(minPeek, left/peeks))
+		l.partLater(b, mode, then, max(minPeek, left/peeks))
 		return nil
-	case mode == keepalive.CloseHalf && gnetsocket.CloseWrite(c) == nil:
-		l.partLater(g, mode, then, left)
+	case mode == adapter.Half && gnetsocket.CloseWrite(c) == nil:
+		l.partLater(b, mode, then, left)
 		return nil
 	}
 	return l.events.Close(c)
 }
 
 // partLater has the event loop go on with part after d. Until then the connection lingers.
-func (l *loop) partLater(g *keepalive.Guard, mode keepalive.CloseMode, then time.Time, d time.Duration) {
+func (l *loop) partLater(b adapter.Binding, mode adapter.Mode, then time.Time, d time.Duration) {
 	time.AfterFunc(d, func() {
 		_ = l.events.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
-			return l.part(g, mode, then)
+			return l.part(b, mode, then)
 		}))
 	})
 }
 
 // linger drops the peer's bytes after our side was closed.
-func linger(c gnet.Conn, g *keepalive.Guard) gnet.Action {
+func linger(c gnet.Conn, b adapter.Binding) gnet.Action {
 	n, _ := c.Discard(-1)
-	sent := adapter.Scratch(g)
-	if *sent += uint32(n); *sent > uint32(adapter.MaxLinger) {
+	sent := b.Scratch()
+	if *sent += uint32(n); *sent > adapter.MaxLinger {
 		return gnet.Close
 	}
 	return gnet.None

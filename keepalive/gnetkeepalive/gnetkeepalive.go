@@ -34,6 +34,7 @@
 package gnetkeepalive
 
 import (
+	"errors"
 	"net"
 	"strings"
 
@@ -54,7 +55,7 @@ type RefusingHandler interface {
 // k and leaves the rest to inner. It may be used for several engines, at the same time or one
 // after the other. k is the caller's to close, after the engines have stopped.
 func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
-	if inner == nil || !adapter.Made(k) {
+	if inner == nil || k.Binder() == nil {
 		panic("gnetkeepalive: Wrap needs a handler and a Keeper from keepalive.New")
 	}
 	return &handler{EventHandler: inner, keeper: k}
@@ -83,9 +84,8 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	// SafeContext comes first, since keepalive.Of looks for the guard there.
 	g := new(keepalive.Guard)
 	c.SetSafeContext(g)
-	tells := adapter.SocketTells(uintptr(c.Fd()))
-	err := adapter.Guard(h.keeper, g, c, h.loops.enter(c.EventLoop()), lasting(c.RemoteAddr()), tells)
-	if reason, refused := adapter.IsRefused(err); refused {
+	err := h.keeper.Bind(g, c, h.loops.enter(c.EventLoop()), lasting(c.RemoteAddr()))
+	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
 		return h.refuse(c, reason)
 	}
 	if err != nil { // the Keeper has been closed
@@ -115,20 +115,19 @@ func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, acti
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	g, ok := c.SafeContext().(*keepalive.Guard)
-	switch {
-	case !ok:
+	if !ok {
 		return h.EventHandler.OnTraffic(c)
-	case adapter.Reason(g) != 0:
-		return linger(c, g)
-	case !adapter.Reads(g):
-		return h.EventHandler.OnTraffic(c)
+	}
+	b := g.Binding()
+	if b.Reason() != nil {
+		return linger(c, b)
 	}
 	// More than was left over last time is something new. If the handler consumes bytes outside
 	// of OnTraffic, this can miss some: the socket knows of them when it is asked. If it can't
 	// tell, leftover bytes count as new.
-	left := adapter.Scratch(g)
-	if n := uint32(c.InboundBuffered()); n > *left || n > 0 && !adapter.Tells(g) {
-		adapter.Heard(g)
+	left := b.Scratch()
+	if n := uint32(c.InboundBuffered()); n > *left || n > 0 && !b.Tells() {
+		b.Read()
 	}
 	action := h.EventHandler.OnTraffic(c)
 	*left = uint32(c.InboundBuffered())
@@ -138,7 +137,7 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	switch g := c.SafeContext().(type) {
 	case *keepalive.Guard:
-		return h.close(c, g, err)
+		return h.close(c, g.Binding(), err)
 	case refused:
 		return gnet.None
 	default:
@@ -146,19 +145,16 @@ func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	}
 }
 
-func (h *handler) close(c gnet.Conn, g *keepalive.Guard, err error) gnet.Action {
-	released := adapter.Release(g)
-	reason := keepalive.ReasonPeer
-	switch given := adapter.Reason(g); {
-	case given != 0:
-		reason, err = given, given
-	case err == nil:
-		reason = keepalive.ReasonLocal
+func (h *handler) close(c gnet.Conn, b adapter.Binding, err error) gnet.Action {
+	released, byPeer := b.Release(), err != nil
+	reason := b.Reason()
+	if reason != nil {
+		err = reason
 	}
 	h.loops.leave(c.EventLoop())
 	action := h.EventHandler.OnClose(c, err)
-	if released || adapter.Reason(g) != 0 {
-		adapter.Closed(g, reason)
+	if released || reason != nil {
+		b.Closed(byPeer)
 	}
 	return action
 }

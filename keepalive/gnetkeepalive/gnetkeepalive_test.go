@@ -195,8 +195,8 @@ func saying(c net.Conn, word string) error {
 // setTimeouts gives all connections a timeout, from now on. It is for tests of many connections,
 // which may take longer to come.
 func setTimeouts(t testing.TB, k *keepalive.Keeper, timeout time.Duration) {
-	for conn := range k.Conns() {
-		_, err := keepalive.Of(conn).SetTimeout(timeout)
+	for g := range k.Guards() {
+		_, err := g.SetTimeout(timeout)
 		require.NoError(t, err)
 	}
 }

@@ -64,24 +64,26 @@ type loop struct {
 	conns  int // guarded by loops.mu
 
 	mu       sync.Mutex
-	due      []*keepalive.Guard
+	due      []adapter.Binding
 	draining bool // a goroutine sends batches
 
 	err error // why the engine is to shut down, or nil; only the loop uses it
 }
 
-// conn returns the connection of a guard.
-func conn(g *keepalive.Guard) gnet.Conn { return adapter.Conn(g).(gnet.Conn) }
+func conn(b adapter.Binding) gnet.Conn { return b.Conn().(gnet.Conn) }
 
 // isOpen reports whether a connection has not been closed, and is still guarded. After its end
 // its descriptor may be somebody else's. It must be called in the event loop.
-func isOpen(g *keepalive.Guard) bool { return conn(g).SafeContext() == any(g) }
+func isOpen(b adapter.Binding) bool {
+	g, ok := conn(b).SafeContext().(*keepalive.Guard)
+	return ok && g.Binding() == b
+}
 
 // Due queues a connection. There is a goroutine only while the queue is not empty.
-func (l *loop) Due(g *keepalive.Guard) {
+func (l *loop) Due(b adapter.Binding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.due = append(l.due, g)
+	l.due = append(l.due, b)
 	if !l.draining {
 		l.draining = true
 		go l.drain()
@@ -102,7 +104,7 @@ func (l *loop) drain() {
 	}
 }
 
-func (l *loop) nextBatch() []*keepalive.Guard {
+func (l *loop) nextBatch() []adapter.Binding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.due) == 0 {
@@ -145,13 +147,13 @@ func (l *loop) run(ctx context.Context, task func() error) error {
 
 // decide decides about connections, in the event loop. It returns an error if the program wants
 // the engine to shut down.
-func (l *loop) decide(batch []*keepalive.Guard) error {
-	for _, g := range batch {
-		if !isOpen(g) {
-			adapter.Lose(g) // closed, or its guard was overwritten
+func (l *loop) decide(batch []adapter.Binding) error {
+	for _, b := range batch {
+		if !isOpen(b) {
+			b.Lose() // closed, or its guard was overwritten
 			continue
 		}
-		adapter.Decide(g)
+		b.Decide()
 		if errors.Is(l.err, gneterrors.ErrEngineShutdown) {
 			return l.err
 		}
@@ -160,7 +162,7 @@ func (l *loop) decide(batch []*keepalive.Guard) error {
 }
 
 // Do runs f in the event loop.
-func (l *loop) Do(ctx context.Context, _ *keepalive.Guard, f func()) error {
+func (l *loop) Do(ctx context.Context, _ adapter.Binding, f func()) error {
 	return l.run(ctx, func() error {
 		f()
 		return nil
@@ -168,18 +170,18 @@ func (l *loop) Do(ctx context.Context, _ *keepalive.Guard, f func()) error {
 }
 
 // Control has f look at the socket. It is called in the event loop.
-func (l *loop) Control(g *keepalive.Guard, f func(fd uintptr)) error {
-	if !isOpen(g) {
+func (l *loop) Control(b adapter.Binding, f func(fd uintptr)) error {
+	if !isOpen(b) {
 		return net.ErrClosed
 	}
-	f(uintptr(conn(g).Fd()))
+	f(uintptr(conn(b).Fd()))
 	return nil
 }
 
 // Peer returns the address of the peer. It is called in the event loop.
-func (l *loop) Peer(g *keepalive.Guard) net.Addr {
-	if !isOpen(g) {
+func (l *loop) Peer(b adapter.Binding) net.Addr {
+	if !isOpen(b) {
 		return nil
 	}
-	return conn(g).RemoteAddr()
+	return conn(b).RemoteAddr()
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/udpsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
 )
 
@@ -39,7 +38,7 @@ type AcceptingHandler interface {
 // close, after the engine has stopped. gnet on Windows has no socket for each event loop, so there
 // WrapUDP does not exist.
 func WrapUDP[V any](inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
-	if inner == nil || !adapter.Made(k) {
+	if inner == nil || k.Binder() == nil {
 		panic("gnetkeepalive: WrapUDP needs a handler and a Keeper from keepalive.New")
 	}
 	return &datagrams[V]{EventHandler: inner, keeper: k, of: make(map[int]*udpSocket[V])}
@@ -121,7 +120,7 @@ func (d *datagrams[V]) socket(c gnet.Conn) *udpSocket[V] {
 		s.sessions = udpkeepalive.New[V](s, d.keeper)
 		d.of[c.Fd()] = s
 		if udpsocket.IsWildcard(c.LocalAddr()) {
-			d.wildcard.Do(func() { udpsocket.WarnWildcard(adapter.Logger(d.keeper), c.LocalAddr(), errUntold) })
+			d.wildcard.Do(func() { udpsocket.WarnWildcard(d.keeper.Binder().Logger(), c.LocalAddr(), errUntold) })
 		}
 	}
 	return s

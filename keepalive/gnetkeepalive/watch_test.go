@@ -30,16 +30,16 @@ func TestRemoteAddrDoesNotWaitForTheEventLoop(t *testing.T) {
 	e := start(t, a, k, gnet.WithNumEventLoop(1))
 	c := e.dial(t)
 	say(t, c, "hello")
-	var conn any
-	for conn = range k.Conns() {
+	var g *keepalive.Guard
+	for g = range k.Guards() {
 		break
 	}
-	require.Equal(t, c.LocalAddr().String(), keepalive.Of(conn).RemoteAddr(t.Context()).String())
+	require.Equal(t, c.LocalAddr().String(), g.RemoteAddr(t.Context()).String())
 
 	_, err := c.Write([]byte("wait"))
 	require.NoError(t, err)
 	<-blocked
-	require.Equal(t, c.LocalAddr().String(), keepalive.Of(conn).RemoteAddr(t.Context()).String())
+	require.Equal(t, c.LocalAddr().String(), g.RemoteAddr(t.Context()).String())
 	close(block)
 
 	require.NoError(t, c.Close())
@@ -47,7 +47,7 @@ func TestRemoteAddrDoesNotWaitForTheEventLoop(t *testing.T) {
 	require.Equal(t, c.LocalAddr().String(), end.Remote.String())
 	require.Equal(t, keepalive.ReasonPeer, end.Reason)
 	require.Positive(t, end.Age)
-	require.Nil(t, keepalive.Of(conn).RemoteAddr(t.Context()))
+	require.Nil(t, g.RemoteAddr(t.Context()))
 }
 
 // What stands for a gnet connection elsewhere, such as TLS over it, has its address.
@@ -57,8 +57,8 @@ func TestRemoteAddrOfWhatIsOverAConnection(t *testing.T) {
 	e := start(t, &app{}, k, gnet.WithNumEventLoop(1))
 	c := e.dial(t)
 	say(t, c, "hello")
-	for conn := range k.Conns() {
-		over := tls.Server(conn.(net.Conn), nil)
+	for g := range k.Guards() {
+		over := tls.Server(g.Conn().(net.Conn), nil)
 		require.Equal(t, c.LocalAddr().String(), keepalive.Of(over).RemoteAddr(t.Context()).String())
 	}
 }
@@ -78,13 +78,13 @@ func TestRemoteAddrDoesNotWaitForALoopThatIsGone(t *testing.T) {
 	_, err := c.Write([]byte("x"))
 	require.NoError(t, err)
 	<-blocked
-	var conn any
-	for conn = range k.Conns() {
+	var g *keepalive.Guard
+	for g = range k.Guards() {
 		break
 	}
 	found := make(chan net.Addr)
 	for range 10 {
-		go func() { found <- keepalive.Of(conn).RemoteAddr(context.Background()) }()
+		go func() { found <- g.RemoteAddr(context.Background()) }()
 	}
 	time.Sleep(50 * ms) // by now most are asking
 	close(block)

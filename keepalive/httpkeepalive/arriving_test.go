@@ -18,7 +18,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
@@ -374,9 +373,9 @@ func TestIdleConnectionsStayUntilTheServerIsTold(t *testing.T) {
 		defer peer.Close()
 		other := a.k.Conn(inner)
 		defer other.Close()
-		adapter.Exchanges(keepalive.Of(other), func() {})
-		adapter.Exchange(keepalive.Of(other), true)
-		adapter.Exchange(keepalive.Of(other), false)
+		keepalive.Of(other).Binding().Exchanges(func() {})
+		keepalive.Of(other).Binding().Exchange(true)
+		keepalive.Of(other).Binding().Exchange(false)
 		shutdown := time.Now()
 		down := inBackground(func() error { return httpkeepalive.Shutdown(t.Context(), a.srv, a.k) })
 		time.Sleep(time.Second)

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // connection is a connection of the server's.
@@ -28,8 +27,9 @@ type connection struct {
 
 func newConnection(conn net.Conn, g *keepalive.Guard) *connection {
 	c := &connection{conn: conn, guard: g, ending: make(chan struct{})}
-	adapter.Exchanges(g, func() { close(c.ending) })
-	adapter.Begins(g, adapter.Conn(g) == any(conn)) // not if there is a handshake, or a PROXY header
+	b := g.Binding()
+	b.Exchanges(func() { close(c.ending) })
+	b.Begins(b.Conn() == any(conn)) // not if there is a handshake, or a PROXY header
 	return c
 }
 
@@ -49,7 +49,7 @@ func (c *connection) busy(n int) {
 	defer c.mu.Unlock()
 	c.handlers += n
 	if n > 0 && !c.left {
-		adapter.CountBacklog(c.guard, true) // the server writes the end of the response after the handler
+		c.guard.Binding().CountBacklog(true) // the server writes the end of the response after the handler
 	}
 	c.hold()
 }
@@ -63,7 +63,7 @@ func (c *connection) exchange(underWay bool) {
 	if c.left && c.h2c {
 		if underWay {
 			c.served++
-			adapter.CountBacklog(c.guard, true)
+			c.guard.Binding().CountBacklog(true)
 		} else {
 			c.served--
 		}
@@ -72,12 +72,12 @@ func (c *connection) exchange(underWay bool) {
 	}
 	if !underWay {
 		if !c.bare { // what was read after the header was the body
-			adapter.Exchange(c.guard, true)
+			c.guard.Binding().Exchange(true)
 		}
-		adapter.Begins(c.guard, c.http1 && !c.left)
+		c.guard.Binding().Begins(c.http1 && !c.left)
 	}
 	c.bare = false
-	adapter.Exchange(c.guard, underWay)
+	c.guard.Binding().Exchange(underWay)
 }
 
 // request notes the beginning of a request.
@@ -94,7 +94,7 @@ func (c *connection) hijacked() (h2c bool) {
 	h2c = c.h2c
 	c.mu.Unlock()
 	if !h2c {
-		adapter.Exchanges(c.guard, nil)
+		c.guard.Binding().Exchanges(nil)
 	}
 	c.leave()
 	return h2c
@@ -114,7 +114,7 @@ func (c *connection) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left, c.served = true, 0
-	adapter.CountBacklog(c.guard, false)
+	c.guard.Binding().CountBacklog(false)
 	c.hold()
 }
 

@@ -55,7 +55,6 @@ import (
 	"net/http"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // Wrap tells the Keeper how the server uses its connections. It must be called before the
@@ -92,7 +91,7 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 func Shutdown(ctx context.Context, srv *http.Server, k *keepalive.Keeper) error {
 	mustHave("Shutdown", srv, k)
 	served := make(chan error, 1)
-	drained := adapter.Drain(ctx, k, func() {
+	drained := k.Binder().Drain(ctx, func() {
 		go func() { served <- srv.Shutdown(ctx) }()
 	})
 	err := <-served
@@ -103,7 +102,7 @@ func Shutdown(ctx context.Context, srv *http.Server, k *keepalive.Keeper) error 
 }
 
 func mustHave(name string, srv *http.Server, k *keepalive.Keeper) {
-	if srv == nil || !adapter.Made(k) {
+	if srv == nil || k.Binder() == nil {
 		panic("httpkeepalive: " + name + " needs a server and a Keeper from New")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // wrapper has Wrap's functions around those of a server.
@@ -74,7 +73,7 @@ func (w *wrapper) wrapConnContext(next func(context.Context, net.Conn) context.C
 // newContext notes a new connection. It may be called twice.
 func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context {
 	g := keepalive.Of(conn)
-	if g == nil || adapter.Keeper(g) != w.keeper {
+	if g == nil || g.Keeper() != w.keeper {
 		w.warning.Do(func() {
 			w.logf("httpkeepalive: a connection of type %T is not guarded: the server must serve the Listener of the Keeper given to Wrap", conn)
 		})

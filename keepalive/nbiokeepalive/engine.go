@@ -6,7 +6,6 @@ import (
 	"github.com/lesismal/nbio"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/conns"
 )
 
@@ -21,7 +20,7 @@ type Engine struct {
 // functions set before on it are replaced. k is the caller's to close, after the engine has
 // stopped. It may have other engines.
 func Wrap(engine *nbio.Engine, k *keepalive.Keeper) *Engine {
-	if engine == nil || !adapter.Made(k) {
+	if engine == nil || k.Binder() == nil {
 		panic("nbiokeepalive: Wrap needs an engine and a Keeper from keepalive.New")
 	}
 	e := &Engine{Engine: engine, keeper: k}

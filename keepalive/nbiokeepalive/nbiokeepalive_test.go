@@ -350,8 +350,8 @@ func TestDialledConnectionsAreGuarded(t *testing.T) {
 	}
 	require.Equal(t, dialled{nil, true}, dial())
 	require.Equal(t, dialled{keepalive.ReasonFull, false}, dial())
-	for conn := range p.k.Conns() {
-		require.True(t, keepalive.Of(conn).Close(keepalive.ReasonEvicted))
+	for g := range p.k.Guards() {
+		require.True(t, g.Close(keepalive.ReasonEvicted))
 		require.ErrorIs(t, receive(t, p.closed), keepalive.ReasonEvicted)
 	}
 	require.Empty(t, p.closed, "not for the refused one")

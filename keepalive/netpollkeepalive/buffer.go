@@ -4,8 +4,6 @@ package netpollkeepalive
 
 import (
 	"github.com/cloudwego/netpoll"
-
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // A conn is its own Reader and Writer, as netpoll's connections are. The buffers are netpoll's.
@@ -19,10 +17,10 @@ func (c *conn) waits(n int) bool { return c.Len() < n }
 // read is the end of each read. Bytes without a wait were there when OnRequest began, or the
 // socket knows of them.
 func (c *conn) read(waited bool, err error) error {
-	if reason := c.reason(); reason != 0 {
+	if reason := c.reason(); reason != nil {
 		return reason
 	}
-	if err == nil && (waited || !adapter.Tells(&c.guard)) && adapter.Reads(&c.guard) {
+	if err == nil && (waited || !c.guard.Binding().Tells()) {
 		c.heard()
 	}
 	return err
@@ -97,18 +95,18 @@ func (c *conn) Flush() error { return c.write(c.Connection.Writer().Flush) }
 func (c *conn) write(submit func() error) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if reason := c.reason(); reason != 0 {
+	if reason := c.reason(); reason != nil {
 		return reason
 	}
 	err := submit()
 	switch {
 	case err != nil:
 		c.broken.Store(true)
-		if reason := c.reason(); reason != 0 {
+		if reason := c.reason(); reason != nil {
 			return reason
 		}
-	case adapter.Writes(&c.guard):
-		adapter.Heard(&c.guard)
+	default:
+		c.guard.Binding().Wrote()
 	}
 	return err
 }

@@ -28,12 +28,13 @@ type conn struct {
 	found              atomic.Int64 // bytes in the buffer when last decided, or read since
 
 	mu     sync.Mutex
-	open   bool             // netpoll is done with the beginning
-	end    func()           // what is left to do before that, or nil
-	gone   bool             // netpoll closes the socket, or has closed it
-	why    keepalive.Reason // of the program's Close, or 0
-	ended  bool             // End was called
-	linger *time.Timer      // or nil
+	open   bool        // netpoll is done with the beginning
+	end    func()      // what is left to do before that, or nil
+	gone   bool        // netpoll closes the socket, or has closed it
+	closed bool        // the program has called Close
+	byPeer bool        // after the peer had closed it
+	ended  bool        // End was called
+	linger *time.Timer // or nil
 
 	writing sync.Mutex  // a write of the program's, or the farewell
 	broken  atomic.Bool // a write has failed, perhaps in the middle of a message
@@ -53,7 +54,7 @@ func guarded(k *keepalive.Keeper, inner netpoll.Connection) (*conn, error) {
 	// netpoll calls the callbacks from the last one to the first. Its own is the first, and
 	// closes the socket.
 	_ = inner.AddCloseCallback(c.closing)
-	return c, adapter.Guard(k, &c.guard, c, c, inner.RemoteAddr(), adapter.SocketTells(c.fd))
+	return c, k.Bind(&c.guard, c, c, inner.RemoteAddr())
 }
 
 // SafeContext is keepalive.Of's way to the guard.
@@ -63,10 +64,10 @@ func (c *conn) SafeContext() any { return &c.guard }
 func (c *conn) Fd() int { return int(c.fd) }
 
 // IsActive reports false as soon as the Keeper has decided to close the connection.
-func (c *conn) IsActive() bool { return c.reason() == 0 && c.Connection.IsActive() }
+func (c *conn) IsActive() bool { return c.reason() == nil && c.Connection.IsActive() }
 
-// reason returns the Keeper's reason to close the connection, or 0.
-func (c *conn) reason() keepalive.Reason { return adapter.Reason(&c.guard) }
+// reason returns the Keeper's reason to close the connection, or nil.
+func (c *conn) reason() net.Error { return c.guard.Binding().Reason() }
 
 func (c *conn) SetOnRequest(on netpoll.OnRequest) error {
 	if on == nil {
@@ -84,10 +85,10 @@ func (c *conn) AddCloseCallback(callback netpoll.CloseCallback) error {
 
 // request is OnRequest. netpoll calls it again and again while there are bytes in the buffer.
 func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
-	if c.refused || c.reason() != 0 {
+	if c.refused || c.reason() != nil {
 		return c.drop()
 	}
-	if adapter.Reads(&c.guard) && (c.Len() > c.left || !adapter.Tells(&c.guard)) {
+	if c.Len() > c.left || !c.guard.Binding().Tells() {
 		c.heard()
 	}
 	err := on(ctx, c)
@@ -97,8 +98,8 @@ func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
 
 // heard says that the program gets bytes of the peer.
 func (c *conn) heard() {
-	c.found.Store(int64(c.Buffered(&c.guard))) // later bytes come after this touch
-	adapter.Heard(&c.guard)
+	c.found.Store(int64(c.Buffered(nil))) // later bytes come after this touch
+	c.guard.Binding().Read()
 }
 
 // drop drops bytes of the peer that are not for the program.
@@ -113,26 +114,26 @@ func (c *conn) drop() error {
 
 // Due decides on a worker. Without a socket that tells, more bytes in the buffer than last time
 // are a sign of life.
-func (c *conn) Due(g *keepalive.Guard) {
-	if !adapter.Tells(g) {
-		if n := int64(c.Buffered(g)); n > c.found.Swap(n) {
-			adapter.Heard(g)
+func (c *conn) Due(b adapter.Binding) {
+	if !b.Tells() {
+		if n := int64(c.Buffered(b)); n > c.found.Swap(n) {
+			b.Read()
 		}
 	}
-	adapter.Decide(g)
+	b.Decide()
 }
 
 // Buffered returns how many bytes of the peer wait in netpoll's buffer.
-func (c *conn) Buffered(*keepalive.Guard) int { return c.Connection.Reader().Len() }
+func (c *conn) Buffered(adapter.Binding) int { return c.Connection.Reader().Len() }
 
 // Do runs f: any goroutine will do.
-func (c *conn) Do(_ context.Context, _ *keepalive.Guard, f func()) error {
+func (c *conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 	f()
 	return nil
 }
 
 // Control has f look at the socket.
-func (c *conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
+func (c *conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -143,7 +144,7 @@ func (c *conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
 }
 
 // Peer returns the address of the peer. netpoll keeps it after the end.
-func (c *conn) Peer(*keepalive.Guard) net.Addr { return c.RemoteAddr() }
+func (c *conn) Peer(adapter.Binding) net.Addr { return c.RemoteAddr() }
 
 // opened says that netpoll is done with the beginning of a connection. Shutdown would wait for ever
 // for a connection closed before.
@@ -160,18 +161,15 @@ func (c *conn) opened() {
 // Close is the program's. After the Keeper has closed the connection, it leaves the farewell its
 // time.
 func (c *conn) Close() error {
-	why := keepalive.ReasonLocal
-	if !c.Connection.IsActive() {
-		why = keepalive.ReasonPeer
-	}
-	if adapter.Release(&c.guard) {
+	byPeer := !c.Connection.IsActive()
+	if b := c.guard.Binding(); b.Release() {
 		c.mu.Lock()
-		c.why = why
+		c.closed, c.byPeer = true, byPeer
 		if c.gone { // closing was faster, and could not know why
-			go adapter.Closed(&c.guard, why)
+			go b.Closed(byPeer)
 		}
 		c.mu.Unlock()
-	} else if c.reason() != 0 {
+	} else if c.reason() != nil {
 		return nil
 	}
 	return c.Connection.Close()
@@ -180,10 +178,9 @@ func (c *conn) Close() error {
 // closing is netpoll's last callback before it closes the socket, once. It may be on the poller,
 // so OnClose has a goroutine of its own.
 func (c *conn) closing(netpoll.Connection) error {
-	released, why := adapter.Release(&c.guard), keepalive.ReasonLocal
-	if released && c.leftByPeer() {
-		why = keepalive.ReasonPeer
-	}
+	b := c.guard.Binding()
+	released := b.Release()
+	byPeer := released && c.leftByPeer()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = true
@@ -192,13 +189,12 @@ func (c *conn) closing(netpoll.Connection) error {
 	}
 	switch {
 	case c.ended:
-		why = c.reason()
-	case c.why != 0:
-		why = c.why
+	case c.closed:
+		byPeer = c.byPeer
 	case !released: // End or Close goes on, or there is no Keeper any more
 		return nil
 	}
-	go adapter.Closed(&c.guard, why)
+	go b.Closed(byPeer)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
@@ -15,16 +14,16 @@ import (
 const pause = 5 * time.Millisecond
 
 // End closes a connection. Its farewell may have to wait, so it has a goroutine of its own.
-func (c *conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
-	end := func() { c.shut(mode) }
-	if len(farewell) > 0 || mode == keepalive.CloseHalf {
-		end = func() { go c.part(farewell, mode, time.Now().Add(timeout)) }
+func (c *conn) End(b adapter.Binding, e adapter.Ending) {
+	end := func() { c.shut(e.Mode) }
+	if len(e.Farewell) > 0 || e.Mode == adapter.Half {
+		end = func() { go c.part(e.Farewell, e.Mode, time.Now().Add(e.Timeout)) }
 	}
 	c.mu.Lock()
 	c.ended = true
 	switch {
 	case c.gone:
-		end = func() { go adapter.Closed(g, adapter.Reason(g)) }
+		end = func() { go b.Closed(false) }
 	case !c.open:
 		c.end, end = end, func() {}
 	}
@@ -33,9 +32,9 @@ func (c *conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 }
 
 // part says farewell. With CloseHalf it then leaves the end to the peer, until the deadline.
-func (c *conn) part(farewell []byte, mode keepalive.CloseMode, deadline time.Time) {
+func (c *conn) part(farewell []byte, mode adapter.Mode, deadline time.Time) {
 	c.say(farewell, deadline)
-	if mode != keepalive.CloseHalf || c.shutdown(syscall.SHUT_WR) != nil {
+	if mode != adapter.Half || c.shutdown(syscall.SHUT_WR) != nil {
 		c.shut(mode)
 		return
 	}
@@ -71,7 +70,7 @@ func (c *conn) send(p []byte) (n int, err error) {
 	if c.broken.Load() {
 		return 0, syscall.EPIPE
 	}
-	closed := c.Control(&c.guard, func(fd uintptr) { n, err = syscall.Write(int(fd), p) })
+	closed := c.Control(nil, func(fd uintptr) { n, err = syscall.Write(int(fd), p) })
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
 		return 0, nil
 	}
@@ -80,18 +79,18 @@ func (c *conn) send(p []byte) (n int, err error) {
 
 // shut closes the connection, by way of the poller: to netpoll it is the peer's end. So it is right
 // during OnRequest, too. The peer sees it at once. A reset has to wait for netpoll to close the socket, after OnRequest.
-func (c *conn) shut(mode keepalive.CloseMode) {
-	if mode != keepalive.CloseReset {
+func (c *conn) shut(mode adapter.Mode) {
+	if mode != adapter.Reset {
 		_ = c.shutdown(syscall.SHUT_RDWR)
 		return
 	}
-	_ = c.Control(&c.guard, func(fd uintptr) {
+	_ = c.Control(nil, func(fd uintptr) {
 		_ = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
 	})
 	_ = c.shutdown(syscall.SHUT_RD)
 }
 
 func (c *conn) shutdown(how int) (err error) {
-	closed := c.Control(&c.guard, func(fd uintptr) { err = syscall.Shutdown(int(fd), how) })
+	closed := c.Control(nil, func(fd uintptr) { err = syscall.Shutdown(int(fd), how) })
 	return errors.Join(closed, err)
 }

@@ -26,7 +26,7 @@ type Handler struct {
 // but for WithOnPrepare, WithOnConnect and WithOnDisconnect: they have no effect, see Handler. k
 // may serve several event loops. It is the caller's to close, after Shutdown.
 func NewEventLoop(k *keepalive.Keeper, h Handler, options ...netpoll.Option) (netpoll.EventLoop, error) {
-	if !adapter.Made(k) || h.OnRequest == nil {
+	if k.Binder() == nil || h.OnRequest == nil {
 		return nil, errors.New("netpollkeepalive: NewEventLoop needs a Keeper from keepalive.New and an OnRequest")
 	}
 	l := &loop{Handler: h, keeper: k}
@@ -64,8 +64,8 @@ func given(ctx context.Context, inner netpoll.Connection) netpoll.Connection {
 // prepare runs before netpoll knows the socket.
 func (l *loop) prepare(inner netpoll.Connection) context.Context {
 	c, err := guarded(l.keeper, inner)
-	if _, c.refused = adapter.IsRefused(err); c.refused {
-		c.end = func() { c.shut(keepalive.CloseGraceful) }
+	if _, c.refused = errors.AsType[keepalive.Reason](err); c.refused {
+		c.end = func() { c.shut(adapter.Graceful) }
 		return context.WithValue(context.Background(), contextKey{}, c)
 	}
 	if err != nil { // the Keeper has been closed
@@ -102,7 +102,7 @@ func (l *loop) connect(ctx context.Context, inner netpoll.Connection) context.Co
 }
 
 func (l *loop) disconnect(ctx context.Context, inner netpoll.Connection) {
-	if c := of(ctx); l.OnDisconnect != nil && (c == nil || !c.refused && c.reason() == 0) {
+	if c := of(ctx); l.OnDisconnect != nil && (c == nil || !c.refused && c.reason() == nil) {
 		l.OnDisconnect(ctx, given(ctx, inner))
 	}
 }

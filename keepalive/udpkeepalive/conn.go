@@ -11,7 +11,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/udpsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // patience is how long a read waits for a datagram while sessions are due.
@@ -41,12 +40,12 @@ type Conn[V any] struct {
 // a socket of IPv6. Other systems choose the address, most often that of the interface with the route to the peer,
 // and Wrap says so in the log of k. There, a server with several addresses has a socket for each.
 func Wrap[V any](socket *net.UDPConn, k *keepalive.Keeper) *Conn[V] {
-	if socket == nil || !adapter.Made(k) {
+	if socket == nil || k.Binder() == nil {
 		panic("udpkeepalive: Wrap needs a socket and a Keeper from keepalive.New")
 	}
 	l := newLoop(socket)
 	if err := l.tellAsked(); err != nil {
-		udpsocket.WarnWildcard(adapter.Logger(k), socket.LocalAddr(), err)
+		udpsocket.WarnWildcard(k.Binder().Logger(), socket.LocalAddr(), err)
 	}
 	return &Conn[V]{sessions: New[V](l, k), socket: l}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // losses knows of the datagrams dropped by a full socket. Perhaps they were the heartbeats of the
@@ -44,7 +43,7 @@ func (l *losses) spare(g *keepalive.Guard) {
 	if reason != keepalive.ReasonIdle && reason != keepalive.ReasonNoAnswer {
 		return
 	}
-	spared := adapter.Scratch(g)
+	spared := g.Binding().Scratch()
 	if *spared > 0 && !touched.After(l.time(*spared).Add(blur(info.Timeout))) {
 		return // nothing was heard since
 	}

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // batch is how many sessions are decided about before the socket is looked at again: a fraction of
@@ -62,7 +61,7 @@ func (q *queue) decide(read int, socket Socket) (waits bool) {
 				break
 			}
 			q.losses.spare(g)
-			adapter.Decide(g)
+			g.Binding().Decide()
 		}
 		if waiting > 0 {
 			break

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
-	"time"
 	"unique"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -77,8 +76,8 @@ func (s *Session[V]) Write(datagram []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n, err := s.sessions.socket.WriteTo(datagram, s.key.path())
-	if err == nil && adapter.Writes(&s.guard) {
-		adapter.Heard(&s.guard)
+	if err == nil {
+		s.guard.Binding().Wrote()
 	}
 	return n, err
 }
@@ -93,8 +92,8 @@ func (s *Session[V]) Close() error {
 }
 
 func (s *Session[V]) release() {
-	if adapter.Release(&s.guard) {
-		adapter.Closed(&s.guard, keepalive.ReasonLocal)
+	if b := s.guard.Binding(); b.Release() {
+		b.Closed(false)
 	}
 }
 
@@ -104,36 +103,36 @@ func (s *Session[V]) SafeContext() any { return &s.guard }
 // place is the adapter.Adapter of all sessions of a socket.
 type place[V any] Sessions[V]
 
-func sessionOf[V any](g *keepalive.Guard) *Session[V] { return adapter.Conn(g).(*Session[V]) }
+func sessionOf[V any](b adapter.Binding) *Session[V] { return b.Conn().(*Session[V]) }
 
-func (p *place[V]) Due(g *keepalive.Guard) {
-	if p.queue.add(g) {
+func (p *place[V]) Due(b adapter.Binding) {
+	if p.queue.add(&sessionOf[V](b).guard) {
 		p.socket.Wake()
 	}
 }
 
 // Do runs f here and now. A Peer is known everywhere. A decision that goes on, after a
 // runtime.Goexit in a function of the program, is behind the datagrams already.
-func (p *place[V]) Do(_ context.Context, g *keepalive.Guard, f func()) error {
-	if sessionOf[V](g).ended.Load() {
+func (p *place[V]) Do(_ context.Context, b adapter.Binding, f func()) error {
+	if sessionOf[V](b).ended.Load() {
 		return net.ErrClosed
 	}
 	f()
 	return nil
 }
 
-func (p *place[V]) Control(*keepalive.Guard, func(fd uintptr)) error { return errors.ErrUnsupported }
+func (p *place[V]) Control(adapter.Binding, func(fd uintptr)) error { return errors.ErrUnsupported }
 
-func (p *place[V]) Peer(g *keepalive.Guard) net.Addr {
-	return net.UDPAddrFromAddrPort(sessionOf[V](g).key.peer)
+func (p *place[V]) Peer(b adapter.Binding) net.Addr {
+	return net.UDPAddrFromAddrPort(sessionOf[V](b).key.peer)
 }
 
 // End forgets the session, whatever the mode: a datagram is all that UDP has for a farewell.
-func (p *place[V]) End(g *keepalive.Guard, farewell []byte, _ keepalive.CloseMode, _ time.Duration) {
-	session := sessionOf[V](g)
+func (p *place[V]) End(b adapter.Binding, e adapter.Ending) {
+	session := sessionOf[V](b)
 	(*Sessions[V])(p).forget(session)
-	if len(farewell) > 0 {
-		_, _ = p.socket.WriteTo(farewell, session.key.path()) // UDP may lose it anyway
+	if len(e.Farewell) > 0 {
+		_, _ = p.socket.WriteTo(e.Farewell, session.key.path()) // UDP may lose it anyway
 	}
-	adapter.Closed(g, adapter.Reason(g))
+	b.Closed(false)
 }

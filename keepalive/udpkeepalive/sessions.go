@@ -1,13 +1,13 @@
 package udpkeepalive
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // Socket is the Sessions' way to a socket and its read loop. [Conn] is one for package net.
@@ -47,7 +47,7 @@ type Sessions[V any] struct {
 
 // New returns the sessions of a socket. k is the caller's to close, after the sessions.
 func New[V any](socket Socket, k *keepalive.Keeper) *Sessions[V] {
-	if socket == nil || !adapter.Made(k) {
+	if socket == nil || k.Binder() == nil {
 		panic("udpkeepalive: New needs a Socket and a Keeper from keepalive.New")
 	}
 	s := &Sessions[V]{keeper: k, socket: socket}
@@ -80,15 +80,13 @@ func (s *Sessions[V]) Heard(path Path) (*Session[V], error) {
 			return nil, err
 		}
 	}
-	if adapter.Reads(&session.guard) {
-		adapter.Heard(&session.guard)
-	}
+	session.guard.Binding().Read()
 	return session, nil
 }
 
 // begin makes a session. A flood of refused ones allocates nothing for each.
 func (s *Sessions[V]) begin(k key) (*Session[V], error) {
-	if reason, refused := adapter.Refuse(s.keeper); refused {
+	if reason := s.keeper.Binder().Refuse(); reason != nil {
 		return nil, reason
 	}
 	session := s.spare
@@ -97,8 +95,8 @@ func (s *Sessions[V]) begin(k key) (*Session[V], error) {
 	}
 	s.spare = nil
 	session.sessions, session.key = s, k
-	err := adapter.Guard(s.keeper, &session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(k.peer), false)
-	if reason, refused := adapter.IsRefused(err); refused {
+	err := s.keeper.Bind(&session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(k.peer))
+	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
 		if reason == keepalive.ReasonFull { // before anybody could see it
 			session.guard = keepalive.Guard{}
 			s.spare = session
@@ -116,7 +114,7 @@ func (s *Sessions[V]) begin(k key) (*Session[V], error) {
 }
 
 // keep reports false after Close. The Keeper has shown the session to others before, such as
-// Keeper.Conns: one that was closed meanwhile stays out.
+// Keeper.Guards: one that was closed meanwhile stays out.
 func (s *Sessions[V]) keep(session *Session[V]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

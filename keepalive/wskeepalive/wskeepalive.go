@@ -38,13 +38,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // GorillaConn is a *websocket.Conn of github.com/gorilla/websocket.
@@ -74,11 +74,12 @@ func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
 		}()
 		return nil
 	}
-	farewell := func(reason keepalive.Reason, deadline time.Time) {
+	farewell := func(why net.Error, deadline time.Time) {
+		reason := why.(keepalive.Reason)
 		code := binary.BigEndian.AppendUint16(nil, uint16(status(reason)))
 		_ = ws.WriteControl(opClose, append(code, reason.String()...), deadline) // it is closed anyway
 	}
-	if err := adapter.Upgrade(g, probe, farewell); err != nil {
+	if err := g.Binding().Upgrade(probe, farewell); err != nil {
 		return err
 	}
 	ping, pong := ws.PingHandler(), ws.PongHandler()
@@ -125,10 +126,11 @@ func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
 		}()
 		return nil
 	}
-	farewell := func(reason keepalive.Reason, _ time.Time) { // it ends with the connection
+	farewell := func(why net.Error, _ time.Time) { // it ends with the connection
+		reason := why.(keepalive.Reason)
 		_ = ws.Close(S(status(reason)), reason.String())
 	}
-	return adapter.Upgrade(g, probe, farewell)
+	return g.Binding().Upgrade(probe, farewell)
 }
 
 // ping is a ping of coder/websocket. Its context has no deadline of its own: a pong may be late by as long as this

@@ -29,8 +29,8 @@ func TestThePage(t *testing.T) {
 			})()`)
 			require.Eventually(t, func() bool { return s.keeper.Stats().Probes >= 4 }, exampletest.Late, time.Millisecond, "two timeouts")
 			require.Equal(t, 1, tab.Eval[int](b, "socket.readyState"), "open")
-			for conn := range s.keeper.Conns() {
-				keepalive.Of(conn).Close(keepalive.ReasonMaxAge)
+			for g := range s.keeper.Guards() {
+				g.Close(keepalive.ReasonMaxAge)
 			}
 			b.Until(`document.title === "1001 max_age true"`)
 			s.requireEnd(t, keepalive.ReasonMaxAge)

@@ -110,8 +110,7 @@ func endsRace(r *rig) {
 			c := r.connect()
 			_ = c.say("name " + r.newName()) // the Keeper may be first
 			var g *keepalive.Guard
-			for conn := range r.k.Conns() {
-				g = keepalive.Of(conn)
+			for g = range r.k.Guards() {
 			}
 			pause := 9*tick + time.Duration(rand.Int64N(int64(3*tick)))
 			racing.Go(func() { time.Sleep(pause); _ = c.say("close") })

@@ -37,7 +37,7 @@ type Engine struct{ *nbhttp.Engine }
 // engine has not been started, and its OnClose, if it was set, is replaced. k is the caller's to
 // close, after the engine has stopped.
 func Wrap(engine *nbhttp.Engine, k *keepalive.Keeper) *Engine {
-	if engine == nil || !adapter.Made(k) {
+	if engine == nil || k.Binder() == nil {
 		panic("nbhttpkeepalive: Wrap needs an engine and a Keeper from keepalive.New")
 	}
 	engine.Engine.OnOpen(func(nb *nbio.Conn) { conns.Open(k, nb) })
@@ -66,14 +66,14 @@ func (e *Engine) OnClose(h func(c net.Conn, err error)) {
 }
 
 func init() {
-	adapter.Find(func(conn any) *keepalive.Guard {
+	adapter.Find(func(conn any) adapter.Binding {
 		switch c := conn.(type) {
 		case *websocket.Conn:
-			return keepalive.Of(c.Conn)
+			return keepalive.Of(c.Conn).Binding()
 		case *nbhttp.Conn:
-			return keepalive.Of(c.Conn)
+			return keepalive.Of(c.Conn).Binding()
 		case *tls.Conn:
-			return keepalive.Of(c.Conn())
+			return keepalive.Of(c.Conn()).Binding()
 		}
 		return nil
 	})

@@ -57,8 +57,8 @@ func run(t *testing.T, cfg keepalive.Config, certs ...tls.Certificate) *program 
 	upgrader.OnClose(func(_ *websocket.Conn, err error) { p.ended <- err })
 	mux := http.NewServeMux()
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
-		for conn := range k.Conns() { // not before: a busy machine may be late with the request
-			if _, err := keepalive.Of(conn).SetTimeout(timeout); err != nil {
+		for g := range k.Guards() { // not before: a busy machine may be late with the request
+			if _, err := g.SetTimeout(timeout); err != nil {
 				t.Error(err)
 			}
 		}

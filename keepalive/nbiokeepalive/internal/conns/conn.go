@@ -23,10 +23,10 @@ import (
 var all sync.Map
 
 func init() {
-	adapter.Find(func(conn any) *keepalive.Guard {
+	adapter.Find(func(conn any) adapter.Binding {
 		if nb, ok := conn.(*nbio.Conn); ok {
 			if c := Of(nb); c != nil {
-				return &c.guard
+				return c.guard.Binding()
 			}
 		}
 		return nil
@@ -66,10 +66,8 @@ func Open(k *keepalive.Keeper, nb *nbio.Conn) bool {
 	}
 	c := &Conn{nb: nb}
 	all.Store(nb, c)
-	tells := false
-	_ = c.Control(nil, func(fd uintptr) { tells = adapter.SocketTells(fd) })
-	err := adapter.Guard(k, &c.guard, nb, c, nb.RemoteAddr(), tells)
-	if reason, refused := adapter.IsRefused(err); refused {
+	err := k.Bind(&c.guard, nb, c, nb.RemoteAddr())
+	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
 		c.refused.Store(uint32(reason))
 		c.refuse()
 		return false
@@ -114,14 +112,12 @@ func (c *Conn) Enter(n int) bool {
 		return true
 	case c.refused.Load() != 0:
 		return false
-	case adapter.Reason(&c.guard) != 0:
+	case c.guard.Binding().Reason() != nil:
 		c.linger(n)
 		return false
 	}
 	c.state.CompareAndSwap(idle, busy)
-	if adapter.Reads(&c.guard) {
-		adapter.Heard(&c.guard)
-	}
+	c.guard.Binding().Read()
 	return true
 }
 
@@ -143,42 +139,40 @@ func (c *Conn) Closed(err error, tell func(err error)) {
 		all.Delete(c.nb)
 		return
 	}
-	released, reason := adapter.Release(&c.guard), reasonOf(err)
-	given := adapter.Reason(&c.guard)
-	if given != 0 {
-		reason, err = given, given
+	b := c.guard.Binding()
+	released, byPeer := b.Release(), isByPeer(err)
+	reason := b.Reason()
+	if reason != nil {
+		err = reason
 	}
 	defer func() {
 		switch {
 		case released:
-			c.gone(reason)
-		case given == 0: // the Keeper has been closed
+			c.gone(byPeer)
+		case reason == nil: // the Keeper has been closed
 			all.Delete(c.nb)
 		case c.closing.Add(1) == 2:
-			c.gone(given)
+			c.gone(false)
 		}
 	}()
 	tell(err)
 }
 
 // gone tells the Keeper of the end.
-func (c *Conn) gone(reason keepalive.Reason) {
+func (c *Conn) gone(byPeer bool) {
 	defer all.Delete(c.nb)
-	adapter.Closed(&c.guard, reason)
+	c.guard.Binding().Closed(byPeer)
 }
 
-// reasonOf tells an end by the peer or the network from one by the program.
-func reasonOf(err error) keepalive.Reason {
-	var broken syscall.Errno
-	if errors.Is(err, io.EOF) || errors.As(err, &broken) {
-		return keepalive.ReasonPeer
-	}
-	return keepalive.ReasonLocal
+// isByPeer tells an end by the peer or the network from one by the program.
+func isByPeer(err error) bool {
+	_, broken := errors.AsType[syscall.Errno](err)
+	return broken || errors.Is(err, io.EOF)
 }
 
 // Due decides, or has Leave do so: after the bytes in the program's hands, and after unread bytes
 // if the Keeper can't ask the socket how old they are.
-func (c *Conn) Due(*keepalive.Guard) {
+func (c *Conn) Due(adapter.Binding) {
 	switch {
 	case c.state.Load() == due:
 	case c.unread() && c.state.CompareAndSwap(idle, due):
@@ -193,7 +187,7 @@ func (c *Conn) Due(*keepalive.Guard) {
 
 // unread reports whether bytes wait for nbio, unless the Keeper asks the socket itself.
 func (c *Conn) unread() (waiting bool) {
-	if !adapter.Tells(&c.guard) {
+	if !c.guard.Binding().Tells() {
 		_ = c.Control(nil, func(fd uintptr) { waiting = readable(fd) })
 	}
 	return waiting
@@ -203,20 +197,20 @@ func (c *Conn) unread() (waiting bool) {
 // the program: they can take long, and must not be ended.
 func (c *Conn) decide() {
 	if c.nb.ExecuteLen() == 0 {
-		adapter.Decide(&c.guard)
+		c.guard.Binding().Decide()
 		return
 	}
-	go c.nb.Execute(func() { go adapter.Decide(&c.guard) })
+	go c.nb.Execute(func() { go c.guard.Binding().Decide() })
 }
 
 // Do runs f: any goroutine will do.
-func (c *Conn) Do(_ context.Context, _ *keepalive.Guard, f func()) error {
+func (c *Conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 	f()
 	return nil
 }
 
 // Control has f look at the socket. nbio closes it only after it has had the lock.
-func (c *Conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
+func (c *Conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	raw, err := c.nb.SyscallConn()
 	if err != nil {
 		return err
@@ -230,4 +224,4 @@ func (c *Conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
 }
 
 // Peer returns the address of the peer.
-func (c *Conn) Peer(*keepalive.Guard) net.Addr { return c.nb.RemoteAddr() }
+func (c *Conn) Peer(adapter.Binding) net.Addr { return c.nb.RemoteAddr() }

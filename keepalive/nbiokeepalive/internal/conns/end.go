@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
@@ -16,23 +15,23 @@ const (
 )
 
 // End closes the connection. nbio's close follows, and calls Closed.
-func (c *Conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
+func (c *Conn) End(_ adapter.Binding, e adapter.Ending) {
 	if c.closing.Add(1) == 2 { // somebody else has closed it
-		c.gone(adapter.Reason(g))
+		c.gone(false)
 		return
 	}
 	// The close drops the bytes in nbio's queue. A silent peer gets no time for them, unless
 	// there is a farewell to send, or half a close.
-	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !adapter.Reason(g).Timeout()
-	if len(farewell) > 0 {
-		_, _ = c.nb.Write(farewell) // if it fails, nbio closes the connection
+	waits := len(e.Farewell) > 0 || e.Mode == adapter.Half || !e.Reason.Timeout()
+	if len(e.Farewell) > 0 {
+		_, _ = c.nb.Write(e.Farewell) // if it fails, nbio closes the connection
 	}
 	switch {
-	case mode == keepalive.CloseReset:
-		_ = c.Control(g, reset)
+	case e.Mode == adapter.Reset:
+		_ = c.Control(nil, reset)
 		c.close()
 	case waits:
-		c.part(mode, time.Now().Add(timeout))
+		c.part(e.Mode, time.Now().Add(e.Timeout))
 	default:
 		c.close()
 	}
@@ -40,7 +39,7 @@ func (c *Conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 
 // part closes the connection when all written bytes have left for the kernel, and with CloseHalf
 // when the peer has closed it, but then at the latest.
-func (c *Conn) part(mode keepalive.CloseMode, then time.Time) {
+func (c *Conn) part(mode adapter.Mode, then time.Time) {
 	closed, _ := c.nb.IsClosed()
 	left := time.Until(then)
 	switch {
@@ -50,7 +49,7 @@ func (c *Conn) part(mode keepalive.CloseMode, then time.Time) {
 	case c.queued():
 		time.AfterFunc(max(minPeek, left/peeks), func() { c.part(mode, then) })
 		return
-	case mode == keepalive.CloseHalf && c.closeWrite():
+	case mode == adapter.Half && c.closeWrite():
 		time.AfterFunc(left, c.close)
 		return
 	}
@@ -58,7 +57,7 @@ func (c *Conn) part(mode keepalive.CloseMode, then time.Time) {
 }
 
 // close tells nbio's own functions the reason, too.
-func (c *Conn) close() { _ = c.nb.CloseWithError(adapter.Reason(&c.guard)) }
+func (c *Conn) close() { _ = c.nb.CloseWithError(c.guard.Binding().Reason()) }
 
 // queued reports whether bytes wait in nbio's write queue. nbio has no function for that.
 func (c *Conn) queued() bool {
@@ -77,7 +76,7 @@ func (c *Conn) closeWrite() bool {
 
 // linger drops bytes of the peer after our side was closed.
 func (c *Conn) linger(n int) {
-	if c.sent.Add(int64(n)) > int64(adapter.MaxLinger) {
+	if c.sent.Add(int64(n)) > adapter.MaxLinger {
 		c.close()
 	}
 }

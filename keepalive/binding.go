@@ -1,0 +1,115 @@
+package keepalive
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+// Bind begins to guard a connection with the zero Guard g. It is for adapters, see package adapter. conn is the
+// connection as the program knows it, and must already lead to g. remote is the address of its peer, or nil if a says
+// it later.
+//
+// An error means that the connection is not guarded. It wraps [ReasonFull] if there are too many
+// connections, in all or of this peer, and [ReasonDrain] if the Keeper is draining: the adapter
+// closes the connection, without Release and Closed. After any other error, such as
+// [ErrNotGuarded] after Close, the connection stays open.
+//
+// Bind panics without a Keeper from New.
+func (k *Keeper) Bind(g *Guard, conn any, a adapter.Adapter, remote net.Addr) error {
+	k.must("Bind")
+	if g.keeper != nil {
+		return wrong("guard of %T has been used before", conn)
+	}
+	g.conn = conn
+	tells := false
+	_ = a.Control(g.Binding(), func(fd uintptr) { tells = socketTells(fd) })
+	err := k.guard(g, conn, a, remote, tells)
+	k.refuse(err)
+	return err
+}
+
+// Binding returns what an adapter, and a protocol above the connection, call for it. Programs don't need it. The
+// Binding of a nil Guard has an Upgrade that fails, and nothing else may be called.
+func (g *Guard) Binding() adapter.Binding { return (*binding)(g) }
+
+// binding is a Guard for its adapter.
+type binding Guard
+
+func (b *binding) guard() *Guard { return (*Guard)(b) }
+
+func (b *binding) Conn() any        { return b.conn }
+func (b *binding) Scratch() *uint32 { return &b.scratch }
+func (b *binding) Tells() bool      { return b.guard().tells() }
+func (b *binding) Read()            { b.guard().read() }
+func (b *binding) Wrote()           { b.guard().wrote() }
+func (b *binding) Decide()          { b.guard().visit() }
+func (b *binding) Release() bool    { return b.guard().release() }
+func (b *binding) Lose()            { b.guard().lose() }
+
+func (b *binding) Reason() net.Error {
+	if why := b.guard().reason(); why != 0 {
+		return why
+	}
+	return nil
+}
+
+func (b *binding) Closed(byPeer bool) {
+	why := b.guard().reason()
+	switch {
+	case why != 0:
+	case byPeer:
+		why = ReasonPeer
+	default:
+		why = ReasonLocal
+	}
+	b.guard().closed(why)
+}
+
+func (b *binding) Upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
+	return b.guard().upgrade(probe, farewell)
+}
+
+func (b *binding) CountBacklog(counts bool) { b.guard().setFlag(flagBacklog, counts) }
+func (b *binding) Exchanges(ending func())  { b.guard().exchanges(ending) }
+func (b *binding) Exchange(underWay bool)   { b.guard().exchange(underWay) }
+func (b *binding) Begins(begins bool)       { b.guard().setFlag(flagBegins, begins) }
+
+// Binder returns what an adapter calls for the Keeper, or nil for one that New has not made: nil and the zero Keeper
+// can keep nobody, and a function that takes a Keeper should refuse both at once. Programs don't need it.
+func (k *Keeper) Binder() adapter.Binder {
+	if !k.isMade() {
+		return nil
+	}
+	return (*binder)(k)
+}
+
+// binder is a Keeper for its adapters.
+type binder Keeper
+
+func (b *binder) Logger() *slog.Logger { return b.log }
+
+func (b *binder) Drain(ctx context.Context, told func()) error {
+	return (*Keeper)(b).drain(ctx, 0, told)
+}
+
+// Refuse takes room to be made by an eviction for room.
+func (b *binder) Refuse() net.Error {
+	k := (*Keeper)(b)
+	room := k.policy.Load().Room
+	var why Reason
+	switch {
+	case k.draining.Load():
+		why = ReasonDrain
+	case room.MaxConns > 0 && room.Full != pool.EvictIdlest && k.Len() >= room.MaxConns:
+		why = ReasonFull
+	default:
+		return nil
+	}
+	k.refuse(why)
+	return why
+}
