@@ -13,8 +13,8 @@ import (
 
 // Group is shared by several pools: a wheel for the deadlines of their idle connections. A
 // program with a pool for each of a thousand backends has one goroutine for all of them. A
-// function that hangs in one pool holds up no other. [NewGroup] makes one. All methods may be
-// called by several goroutines at the same time.
+// function that hangs in one pool holds up no other. [NewGroup] makes one. All methods are
+// safe for concurrent use.
 type Group struct {
 	wheel   *wheel.WheelOf[entry]
 	onPanic func(value any, stack []byte)

@@ -5,7 +5,7 @@ package connpool
 // connection's next user. So defer Drop, and Put when all is well: a connection left
 // half-read by a panic or an error goes to nobody else.
 //
-// All methods may be called by several goroutines at the same time.
+// All methods are safe for concurrent use.
 type Lease[T any] struct {
 	// Conn is the connection. It must not be used after the lease has ended. It need not be
 	// closed: Drop closes it.

@@ -13,8 +13,8 @@ import (
 )
 
 // Pool is a set of connections to one server. Each is idle, or in use by one caller of
-// [Pool.Get]. [New] makes a pool. All methods may be called by several goroutines at the
-// same time.
+// [Pool.Get]. [New] makes a pool. All methods are safe for concurrent
+// use.
 type Pool[T any] struct {
 	cfg   Config[T]
 	group *Group

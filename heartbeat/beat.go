@@ -154,8 +154,8 @@ func (x *beat) waits(behind time.Duration) bool {
 	return true
 }
 
-// catchUp has the connection decided about if stalled could not, because it was just being decided
-// about or a beat was being written.
+// catchUp hands the connection over if stalled could not, because a worker was just deciding on it,
+// or a beat was being written.
 func (x *beat) catchUp() {
 	if x.behind.Load() > 0 {
 		x.timer.HandOver()

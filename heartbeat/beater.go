@@ -43,7 +43,7 @@ type Config struct {
 // a timer per connection: a beat takes a goroutine while it is being written. [New] makes one.
 // The package functions [Start] and [Run] share one, as long as there are connections.
 //
-// All methods may be called by several goroutines at the same time, and from the
+// All methods are safe for concurrent use, and may be called from the
 // functions in Options.
 type Beater struct {
 	wheel *wheel.WheelOf[*beat]

@@ -69,7 +69,7 @@ type Options struct {
 	// Answer is what counts as an answer. The zero value is AnswerNone.
 	Answer Answer
 
-	// AckTimeout is how long an answer may take, from the begin of the beat's writing. Then the
+	// AckTimeout is how long an answer may take, from the moment its beat begins to be written. Then the
 	// connection is closed, see ErrNoAnswer. If earlier bytes of yours are still on their way, a
 	// slow server takes them first: on Linux, with TCP, AckTimeout begins anew as long as it goes
 	// on acknowledging them. Elsewhere they take some of it. It must be at least a tick and at

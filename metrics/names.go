@@ -36,7 +36,7 @@ var (
 	tick     = desc("tick_seconds", "How precise deadlines are (Tick).")
 	passes   = desc("tick_duration_seconds", "How long the wheel took for the slots of a tick.")
 	lateness = desc("expiry_lateness_seconds", "How much later than its tick an expiry was decided.")
-	due      = desc("expiry_due", "Connections whose deadlines have passed and that are not decided about.")
+	due      = desc("expiry_due", "Connections whose deadlines have passed, and whose decision is still to come.")
 	backlog  = desc("expiry_backlog", "Connections among them that no worker has taken up.")
 	refiled  = desc("refiled_total", "Visits of the wheel that found a deadline moved.")
 	saved    = desc("saved_total", "Connections that were heard after their deadline and before it was decided.")

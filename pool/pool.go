@@ -78,8 +78,8 @@ type Config[V any] struct {
 	Wheel wheel.Config
 }
 
-// Pool is a set of members with a deadline each. [New] makes one. All methods may be
-// called by several goroutines at the same time, and from Due.
+// Pool is a set of members with a deadline each. [New] makes one. All methods are
+// safe for concurrent use, and may be called from Due.
 type Pool[V any] struct {
 	wheel    *wheel.WheelOf[V]
 	timeout  time.Duration
@@ -192,7 +192,7 @@ func (p *Pool[V]) SetMinIdle(d time.Duration) {
 // Wheel returns the wheel with the deadlines, for its time and its figures.
 func (p *Pool[V]) Wheel() *wheel.WheelOf[V] { return p.wheel }
 
-// All returns an iterator over the members at the begin of the iteration, with their
+// All returns an iterator over the members that are there when the iteration begins, with their
 // values, in no particular order. It leaves out members gone before the iteration reaches
 // them. Members may be removed meanwhile.
 func (p *Pool[V]) All() iter.Seq2[*Member[V], V] { return p.wheel.All() }

@@ -29,7 +29,7 @@ var (
 )
 
 // Server is a TCP server with heartbeats. [New] makes one, Run runs it, once. All
-// methods may be called by several goroutines at the same time.
+// methods are safe for concurrent use.
 type Server struct {
 	keeper   *keepalive.Keeper
 	listener net.Listener // of the config, or nil if gnet has its own

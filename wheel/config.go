@@ -82,7 +82,7 @@ type Config struct {
 	Workers int
 
 	// OnPanic is told of a panic in a function of the user, with the value and the stack. It
-	// may be called by several goroutines at the same time. Nil means one line at level Error
+	// may be called concurrently. Nil means one line at level Error
 	// on slog's default logger.
 	OnPanic func(value any, stack []byte)
 

@@ -18,7 +18,7 @@ import (
 // allows it. It runs no function of the user except Funcs.Limit, and holds no lock while
 // Funcs.Due runs. So Due may block, panic, and call any method of the wheel.
 //
-// All methods may be called by several goroutines at the same time.
+// All methods are safe for concurrent use.
 type WheelOf[V any] struct {
 	times
 

@@ -35,7 +35,7 @@ func (p *pass[V]) nextTick() uint64 {
 	return next
 }
 
-// rouse has the hand wake by a tick. w.mu must be held.
+// rouse makes the hand wake by a tick. w.mu must be held.
 func (w *WheelOf[V]) rouse(tick uint64) {
 	if at := w.clock.span(tick); at < w.wake {
 		w.sleepUntil(at)

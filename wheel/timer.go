@@ -16,7 +16,7 @@ import (
 // Once its deadline has passed, a timer is due: the wheel hands it to [Funcs].Due, and
 // [TimerOf.Expire] ends it. Until then Touch and Move still save it.
 //
-// All methods may be called by several goroutines at the same time.
+// All methods are safe for concurrent use.
 type TimerOf[V any] struct {
 	word  atomic.Uint64
 	wheel *WheelOf[V]   // set by Start, before the word says pending

@@ -18,7 +18,7 @@ import (
 // A program with room for a pointer per timer is better served by [Wheel]: it is ten times
 // as fast, and smaller.
 //
-// All methods may be called by several goroutines at the same time, and from the functions
+// All methods are safe for concurrent use, and may be called from the functions
 // called by the wheel.
 type TimingWheel[K comparable, V any] struct {
 	engine  *WheelOf[*entry[K, V]]

@@ -8,7 +8,7 @@ import "time"
 // A million timers cost 57 bytes each, and the variables captured by their functions: a
 // Timer of 48 bytes and its place in a slot. [WheelOf] does without the closure.
 //
-// All methods may be called by several goroutines at the same time, and from the functions
+// All methods are safe for concurrent use, and may be called from the functions
 // of timers.
 type Wheel struct {
 	engine *WheelOf[func()]
@@ -53,7 +53,7 @@ func (w *Wheel) Stats() Stats { return w.engine.Stats() }
 func (w *Wheel) Stop() { w.engine.Stop() }
 
 // Timer is one deadline of a [Wheel], made by [Wheel.AfterFunc]. The zero Timer does not
-// run. All methods may be called by several goroutines at the same time.
+// run. All methods are safe for concurrent use.
 type Timer struct {
 	of TimerOf[func()]
 }

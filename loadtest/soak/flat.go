@@ -8,7 +8,7 @@ import (
 
 // sample is what the server uses at a moment.
 type sample struct {
-	at    time.Duration // since the begin
+	at    time.Duration // since the beginning
 	bytes int64
 	files int
 }

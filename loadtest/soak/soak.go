@@ -20,7 +20,7 @@ import (
 
 const (
 	sources = 16   // addresses of the clients' machines
-	ramp    = 2000 // clients per second that come at the begin
+	ramp    = 2000 // clients per second that come at the beginning
 )
 
 // machine is the vanishing one.

@@ -15,7 +15,7 @@ import (
 // maxFaults is how many faults are told in full.
 const maxFaults = 50
 
-// tally counts how connections ended. Its methods may be called by several goroutines at the same time.
+// tally counts how connections ended. Its methods are safe for concurrent use.
 type tally struct {
 	mu        sync.Mutex
 	ends      map[string]map[string]int // by kind, and by the server's last words

@@ -207,7 +207,7 @@ func (v *Var) Read() {
 
 // ReadAtOnce is Read in the step of the operation before it. That operation has to commute with
 // the writes of the variable, and with whatever can come between the two: it is the taking of a
-// lock, or the begin of a call.
+// lock, or the beginning of a call.
 func (v *Var) ReadAtOnce() {
 	if turn != nil {
 		v.hasRead()
