@@ -137,7 +137,7 @@ func (c *conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 	return nil
 }
 
-// Control has f look at the socket.
+// Control calls f with the socket.
 func (c *conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	return askSocket(c.inner, c.keeper.unwrap(), f)
 }
@@ -352,7 +352,7 @@ func (c *conn) isLayered() bool {
 	return false
 }
 
-// dropUnsent has the close of a connection, or of the one inside it, drop all bytes not sent yet.
+// dropUnsent makes the close of a connection, or of the one inside it, drop all bytes that are not sent yet.
 func (c *conn) dropUnsent() {
 	for layer := range socket.Layers(c.inner, c.keeper.unwrap()) {
 		if lingers, ok := layer.(interface{ SetLinger(sec int) error }); ok {

@@ -15,8 +15,8 @@ import (
 // Guard is the handle of a guarded connection. [Of] finds it. It never guards another
 // connection, so a Guard kept for too long does no harm.
 //
-// All methods may be called on a nil Guard, which guards nothing, and by several goroutines at
-// the same time. An adapter for another framework embeds a Guard in its own state of a
+// All methods are safe for concurrent use, and may be called on a nil Guard, which guards
+// nothing. An adapter for another framework embeds a Guard in its own state of a
 // connection, see package adapter. The zero Guard guards nothing. It must not be copied.
 type Guard struct {
 	// flags and the fields of the timer used by a touch share a cache line.
@@ -157,8 +157,8 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 // may have taken the wrong value for its connection, and its living peers are closed. So slog's
 // default logger gets a warning, once per type.
 //
-// Touch takes some nanoseconds, and a lock only if the connection is just being decided about. It
-// may be called by several goroutines at the same time, also for connections closed long ago.
+// Touch takes some nanoseconds, and a lock only while a decision on the connection is under way. It
+// is safe for concurrent use, also for connections closed long ago.
 func Touch(conn any) bool {
 	if isNil(conn) {
 		return false
@@ -248,7 +248,7 @@ func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
 
 func (g *Guard) setReason(r Reason) { g.flags.Or(uint32(r) << reasonShift) }
 
-// quiet reports whether nobody has touched the connection since it was last decided about.
+// quiet reports whether nobody has touched the connection since the last decision on it.
 func (g *Guard) quiet() bool {
 	_, quiet := g.timer.Touched()
 	return quiet
@@ -284,7 +284,7 @@ func (g *Guard) setState(s rules.State, limit rules.Time) {
 	m.limit.Store(int64(limit))
 }
 
-// limit returns the instant by which the hand has to hand the connection over, however often
+// limit returns the instant by which the hand must hand the connection over, however often
 // the connection is touched: at once if the policy has changed. The wheel calls it under its
 // lock.
 func (g *Guard) limit() time.Duration {

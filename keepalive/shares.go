@@ -14,7 +14,7 @@ import (
 // The empty key has no limit: take returns a nil share for it, and giveBack accepts a nil
 // share.
 //
-// All methods may be called by several goroutines at the same time. They share a mutex: a
+// All methods are safe for concurrent use. They share a mutex: a
 // touch needs none of them.
 type shares struct {
 	mu sync.Mutex

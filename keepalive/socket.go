@@ -6,7 +6,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
-// askSocket has f look at the socket of a connection, or of the one inside it. It returns
+// askSocket calls f with the socket of a connection, or of the one inside it. It returns
 // socket.ErrNone if none shows a socket.
 func askSocket(c net.Conn, unwrap func(net.Conn) net.Conn, f func(fd uintptr)) error {
 	raw, _, err := socket.Of(c, unwrap)

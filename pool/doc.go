@@ -1,6 +1,6 @@
 // Package pool keeps a set of live members with a deadline for each, a capacity, and a way
 // to make room. A member without a touch for its timeout is due, and Config.Due decides
-// about it. The package knows nothing of sockets; package keepalive puts connections into
+// whether it stays. The package knows nothing of sockets; package keepalive puts connections into
 // it.
 //
 //	p, err := pool.New(pool.Config[*Session]{

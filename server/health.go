@@ -38,7 +38,7 @@ func (s *Server) Health(ctx context.Context) error {
 	return s.checkLoops(ctx)
 }
 
-// checkLoops has each loop run a task.
+// checkLoops runs a task in each loop.
 func (s *Server) checkLoops(ctx context.Context) error {
 	loops, answers := 0, make(chan struct{}, maxLoops)
 	for loop := range s.loops.Range {

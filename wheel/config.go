@@ -63,7 +63,7 @@ type Config struct {
 	// level. Nil means {512, 64, 64}.
 	Levels []int
 
-	// Stall is the longest gap between two wakings of the hand to pass for slowness. A
+	// Stall is the longest gap between two wakings of the hand that counts as slowness. A
 	// longer gap is a stall: a suspended machine, a stopped process. A stall counts in no
 	// timer's delay. After it comes a grace, as long as Stall: nothing expires, and the
 	// program has time to read the bytes that arrived meanwhile.

@@ -72,10 +72,10 @@ type Funcs[V any] struct {
 	// expired, and a Touch saves it. A saved timer may become due again while the call
 	// before is still running: if they take long, let one decide at a time, and see
 	// [TimerOf.ExpireSeen]. A timer whose call panics stays due
-	// until somebody decides about it or touches it.
+	// until somebody ends, rearms or touches it.
 	Due func(t *TimerOf[V], v V)
 
-	// Limit, if not nil, returns an instant of [WheelOf.Time] unmoved by touches: from then
+	// Limit, if not nil, returns a deadline by [WheelOf.Time] that touches do not extend: from then
 	// on the hand hands the timer over on each visit, even if the timer is not due. The
 	// visit comes at the limit. If the limit has become an earlier one since the last visit,
 	// the next one comes within the timer's delay, or at once by [TimerOf.HandOver]. Limit is

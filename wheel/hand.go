@@ -126,7 +126,7 @@ func (p *pass[V]) visitTaken() {
 	p.employ()
 }
 
-// visit decides about a pending timer after its entry was taken out: file it again, hold it
+// visit settles a pending timer after its entry was taken out: file it again, hold it
 // back for the lag of its touch, or hand it over.
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {

@@ -11,9 +11,9 @@ import (
 // due then.
 //
 // A timer touched meanwhile may be due again: after its delay, at its limit, or by HandOver.
-// Then somebody else is called to decide, but the three still have their effect. A decider
-// that calls Look first, and then ExpireSeen or RearmSeen, decides by what it has seen, or
-// not at all. The look of another counts as its own: a timer has one such decider at a time.
+// Then somebody else is called to decide, but the three still have their effect. To act only
+// on what you saw, call Look, then ExpireSeen or RearmSeen. A timer has one bit for what was
+// seen, so one goroutine at a time may do this.
 
 // Rearm gives a due timer until at, an instant of [WheelOf.Time], once: a later Touch goes
 // back to the timer's own delay. It does not count as a touch. So a timer can have several

@@ -27,7 +27,7 @@ type TimerOf[V any] struct {
 	filed uint32
 
 	// value is the zero value unless the timer runs. wheel.mu guards it.
-	// As the last field it would cost 8 bytes even if V has none.
+	// It is not the last field: Go pads one without a size to 8 bytes.
 	value V
 
 	until uint64 // the deadline of a rearmed timer, a tick; guarded by wheel.mu

@@ -47,7 +47,7 @@ import (
 // connection, or for all connections of an event loop. Any goroutine may call Due and Do. The
 // Keeper calls Control in Keeper.Bind and during Decide, End during Decide, and Peer during Closed and in Do.
 type Adapter interface {
-	// Due says that something is to be decided about a connection, most often because its
+	// Due says that a connection needs a decision, most often because its
 	// deadline has passed. The adapter calls Decide, now or later. Due must not block for long.
 	// If a program reads on any goroutine, as with net, Due may call Decide: the Keeper asks the
 	// socket for unread bytes.

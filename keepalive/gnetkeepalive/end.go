@@ -64,7 +64,7 @@ func (l *loop) part(b adapter.Binding, mode adapter.Mode, then time.Time) error 
 	return l.events.Close(c)
 }
 
-// partLater has the event loop go on with part after d. Until then the connection lingers.
+// partLater calls part in the event loop after d. Until then the connection lingers.
 func (l *loop) partLater(b adapter.Binding, mode adapter.Mode, then time.Time, d time.Duration) {
 	time.AfterFunc(d, func() {
 		_ = l.events.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {

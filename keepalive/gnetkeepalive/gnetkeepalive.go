@@ -28,7 +28,7 @@
 //
 // # Event loops
 //
-// Each connection is decided about in its own event loop, behind the waiting reads. The loop
+// Each connection's own event loop decides whether to close it, behind the waiting reads. The loop
 // takes a few connections at a time, so the live ones don't wait when very many are closed.
 // OnIdle is called there, too: it may write to the connection, and must not block.
 package gnetkeepalive

@@ -124,7 +124,7 @@ func (l *loop) giveUp() {
 	l.due, l.draining = nil, false
 }
 
-// run has the event loop run a task, and waits for it. It returns an error if ctx is done
+// run runs a task in the event loop, and waits for it. It returns an error if ctx is done
 // first, or the loop has gone down.
 func (l *loop) run(ctx context.Context, task func() error) error {
 	done := make(chan struct{})
@@ -169,7 +169,7 @@ func (l *loop) Do(ctx context.Context, _ adapter.Binding, f func()) error {
 	})
 }
 
-// Control has f look at the socket. It is called in the event loop.
+// Control calls f with the socket. It is called in the event loop.
 func (l *loop) Control(b adapter.Binding, f func(fd uintptr)) error {
 	if !isOpen(b) {
 		return net.ErrClosed

@@ -25,7 +25,7 @@
 //
 // # Where things run
 //
-// Each connection is decided about after its OnData has returned, and behind the jobs given to
+// The decision on a connection comes after its OnData has returned, and behind the jobs given to
 // its Execute. So no slow program loses a living peer: a touch in OnData or in a job comes first.
 // OnIdle and the other functions of the keepalive.Config run on goroutines of the Keeper, beside
 // a later OnData. OnClose runs on nbio's goroutine for it.

@@ -132,7 +132,7 @@ func (c *conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 	return nil
 }
 
-// Control has f look at the socket.
+// Control calls f with the socket.
 func (c *conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

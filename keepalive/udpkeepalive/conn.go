@@ -55,7 +55,7 @@ func Wrap[V any](socket *net.UDPConn, k *keepalive.Keeper) *Conn[V] {
 // datagrams of refused sessions. It returns the errors of the socket as they are, and [net.ErrClosed] after
 // Close.
 //
-// Several goroutines may call Read. Then a session may be decided about while another goroutine
+// Several goroutines may call Read. Then the decision on a session may come while another goroutine
 // handles its datagram: with keepalive.ActivityManual, touch it before anything else.
 func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 	c.turn.Lock()

@@ -22,8 +22,8 @@
 //
 // # Datagrams come first
 //
-// All datagrams that were in the socket when a session came due are handled before anything is
-// decided about the session. So a slow program ends no session of a living peer, as long as the
+// All datagrams that were in the socket when a session came due are handled before the decision
+// on the session. So a slow program ends no session of a living peer, as long as the
 // datagrams fit in the socket: the kernel drops those beyond its receive buffer. Give the socket
 // room for the longest pause of the program (net.UDPConn.SetReadBuffer).
 //

@@ -7,12 +7,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// batch is how many sessions are decided about before the socket is looked at again: a fraction of
+// batch is how many decisions are taken before the next look at the socket: a fraction of
 // a millisecond.
 const batch = 64
 
-// queue has the sessions to be decided about, and knows when. Its rule: all datagrams that were in
-// the socket when a session came due, or later, are handled before the session is decided about.
+// queue has the sessions that need a decision, and knows when to take it. Its rule: all datagrams that were in
+// the socket when a session came due, or later, are handled before the decision.
 //
 // The socket gives datagrams out in the order of their arrival. So there are two proofs: the socket is
 // empty, or as many datagrams have been read as once waited in it. The second one is for a socket

@@ -5,7 +5,7 @@
 //	err = engine.Start()
 //
 // It does what package nbiokeepalive does. Bytes of the peer are life, pings of WebSocket
-// included. A connection is decided about behind its running handler, so a slow handler does not
+// included. The decision on a connection comes behind its running handler, so a slow handler does not
 // lose its peer. [keepalive.Of] and [keepalive.Touch] also take a *websocket.Conn.
 //
 // nbhttp has a read deadline of its own, KeepaliveTime of its Config and of websocket.Upgrader.

@@ -46,7 +46,7 @@ type Conn struct {
 const (
 	idle = iota
 	busy // the program handles bytes
-	due  // after these bytes, or the next, the connection is to be decided about
+	due  // the decision comes after these bytes, or the next
 )
 
 var _ adapter.Adapter = (*Conn)(nil)
@@ -170,7 +170,7 @@ func isByPeer(err error) bool {
 	return broken || errors.Is(err, io.EOF)
 }
 
-// Due decides, or has Leave do so: after the bytes in the program's hands, and after unread bytes
+// Due decides, or leaves that to Leave: after the bytes in the program's hands, and after unread bytes
 // if the Keeper can't ask the socket how old they are.
 func (c *Conn) Due(adapter.Binding) {
 	switch {
@@ -209,7 +209,7 @@ func (c *Conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 	return nil
 }
 
-// Control has f look at the socket. nbio closes it only after it has had the lock.
+// Control calls f with the socket. nbio closes it only after it has had the lock.
 func (c *Conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	raw, err := c.nb.SyscallConn()
 	if err != nil {
