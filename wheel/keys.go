@@ -3,30 +3,13 @@ package wheel
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // entry is a key of a [TimingWheel] with its timer.
 type entry[K comparable, V any] struct {
 	key   K // beside what a move reads of the timer
 	timer TimerOf[*entry[K, V]]
-	mu    sync.Mutex // held for changes of the timer's delay
-	value V          // guarded by the mu of the key's shard
-}
-
-// touch touches a timer that is to keep its delay, in ticks. With another delay it does
-// nothing, and returns false.
-func (e *entry[K, V]) touch(delay uint64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.timer.delay.Load() == delay && e.timer.Touch()
-}
-
-// restart replaces the delay and the deadline of a running timer.
-func (e *entry[K, V]) restart(d time.Duration) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.timer.restart(d)
+	value V // guarded by the mu of the key's shard
 }
 
 // shard finds the entries of its keys: a hash table with open addressing and linear

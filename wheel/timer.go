@@ -63,9 +63,24 @@ func (t *TimerOf[V]) touch() bool {
 		case due:
 			t.wheel.mu.Lock()
 			defer t.wheel.mu.Unlock()
-			return t.set(0)
+			return t.set(0, 0)
 		default:
 			return false
+		}
+	}
+}
+
+// touchFor is Touch for a timer with the given delay. It reports false if the timer is not
+// pending, or has another delay. If the delay is changed after the look at it, the word is, too.
+func (t *TimerOf[V]) touchFor(delay uint64) bool {
+	for {
+		old := t.word.Load()
+		if old&stateMask != pending || t.delay.Load() != delay {
+			return false
+		}
+		next := touchedOn(t.wheel.clock.now.Load()) | old&changes
+		if old == next || t.word.CompareAndSwap(old, next) {
+			return true
 		}
 	}
 }
@@ -82,7 +97,7 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.until = w.clock.ticks(sum(w.time(), max(d, 0)))
-	return t.set(rearmed)
+	return t.set(rearmed, 0)
 }
 
 // SetDelay changes the delay of later touches, and the deadline with it: d after the last
@@ -120,16 +135,17 @@ func (t *TimerOf[V]) restart(d time.Duration) bool {
 		return false
 	}
 	t.delay.Store(delay)
-	return t.set(0)
+	return t.set(0, oneChange)
 }
 
-// set touches a running timer, with the rearmed bit or without. wheel.mu must be held.
-func (t *TimerOf[V]) set(bit word) bool {
+// set touches a running timer, with the rearmed bit or without, and counts a change of its delay or none.
+// wheel.mu must be held.
+func (t *TimerOf[V]) set(bit, change word) bool {
 	w := t.wheel
 	w.Now()
 	for {
 		old := t.word.Load()
-		next := touchedOn(w.clock.now.Load()) | bit
+		next := touchedOn(w.clock.now.Load()) | (old+change)&changes | bit
 		switch old & stateMask {
 		case pending:
 			if t.word.CompareAndSwap(old, next) {

@@ -71,7 +71,7 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.restart(delay) {
+	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
 		e.value = value
 		return nil
 	}
@@ -86,11 +86,10 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 // MoveTimer sets the deadline of a pending key to delay from now. A nil error means: the
 // key will be pending until then. It returns [ErrNotFound] if the key is not pending, and
 // otherwise fails like SetTimer. If delay is the same as in the last SetTimer or MoveTimer,
-// it takes no lock but
-// the key's own.
+// it takes no lock.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s, hash := tw.shard(key)
-	if e := s.find(key, hash); e != nil && e.touch(tw.engine.clock.ticks(delay)) {
+	if e := s.find(key, hash); e != nil && e.timer.touchFor(tw.engine.clock.ticks(delay)) {
 		return nil
 	}
 	if err := tw.check(key, delay); err != nil {
@@ -98,7 +97,7 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.restart(delay) {
+	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
 		return nil
 	}
 	return tw.notFound()

@@ -220,16 +220,19 @@ var mutants = []mutant{
 	{"a saved timer stays in the backlog", []patch{{
 		"filing.go", "	w.dropDue(t)\n", "",
 	}}},
-	{"MoveTimer asks for the delay without a lock", []patch{{
-		"keys.go", `	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.timer.delay.Load() == delay && e.timer.Touch()
-`, `	if e.timer.delay.Load() != delay {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.timer.Touch()
+	{"a change of the delay leaves the word as it was", []patch{{
+		"timer.go", "	return t.set(0, oneChange)\n", "	return t.set(0, 0)\n",
+	}}},
+	{"MoveTimer looks at the delay before the word", []patch{{
+		"timer.go", `		old := t.word.Load()
+		if old&stateMask != pending || t.delay.Load() != delay {
+			return false
+		}
+`, `		same := t.delay.Load() == delay
+		old := t.word.Load()
+		if old&stateMask != pending || !same {
+			return false
+		}
 `,
 	}}},
 	{"Touched forgets the last touch of an ended timer", []patch{{

@@ -25,8 +25,8 @@ type subject struct {
 	ended int // calls of Funcs.Ended
 }
 
-// names are what traces call the words, the delays, the shards and the locks of keys.
-var names = [2][4]string{{"A.word", "A.delay", "A.shard", "A.mu"}, {"B.word", "B.delay", "B.shard", "B.mu"}}
+// names are what traces call the words, the delays and the shards.
+var names = [2][3]string{{"A.word", "A.delay", "A.shard"}, {"B.word", "B.delay", "B.shard"}}
 
 // seed has the same shards in each run, and two for two keys.
 var seed = func() maphash.Seed {
@@ -68,7 +68,6 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 		e.timer.delay.Name(names[i][1])
 		shard, hash := s.keys.shard(i)
 		shard.mu.Name(names[i][2])
-		e.mu.Name(names[i][3])
 		shard.put(e, hash)
 	}
 	s.WheelOf = w
