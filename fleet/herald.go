@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"sync"
-
-	"github.com/heartwheel-go/heartwheel/internal/slot"
-)
+import "sync"
 
 // heraldLines is the number of concurrent OnOnline calls for sessions registered again. All sessions
 // of the node can be registered again at once.
@@ -26,7 +22,7 @@ type line struct {
 
 // tell queues a call of f, after the earlier calls for the same session.
 func (h *herald) tell(id string, f func()) {
-	l := &h.lines[slot.Of(id, heraldLines)]
+	l := &h.lines[slotAmong(id, heraldLines)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, f)

@@ -50,6 +50,8 @@ func TestSessionsThatHopAThousandTimesASecondHaveOneOwnerAndNoEnd(t *testing.T) 
 			for _, own := range hops {
 				checkHops(t, r, own)
 			}
+			t.Parallel() // it waits from here on
+
 			time.Sleep(quickLease + 200*time.Millisecond) // longer than a lease
 			require.Equal(t, test.sessions, nodes())
 			require.Empty(t, r.diary.offlines())

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/slot"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
@@ -23,7 +22,7 @@ type splitStore struct {
 
 func (s splitStore) slots() int { return 16 }
 
-func (s splitStore) odd(id string) bool { return slot.Of(id, s.slots())%2 == 1 }
+func (s splitStore) odd(id string) bool { return slotAmong(id, s.slots())%2 == 1 }
 
 // ask asks the answering server, and waits for the other one in vain.
 func (s splitStore) ask(ctx context.Context, claims []claim, do func([]claim) ([]verdict, error)) ([]verdict, error) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/shrink"
-	"github.com/heartwheel-go/heartwheel/internal/slot"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -114,7 +113,7 @@ func (n *Node) tick() time.Duration {
 // elapsed returns the time by the node's clock. It is monotonic and has no steps.
 func (n *Node) elapsed() time.Duration { return time.Since(n.began) }
 
-func (n *Node) slotOf(id string) uint16 { return uint16(slot.Of(id, n.store.slots())) }
+func (n *Node) slotOf(id string) uint16 { return uint16(slotAmong(id, n.store.slots())) }
 
 func (n *Node) everySlot() []bool { return slices.Repeat([]bool{true}, n.store.slots()) }
 

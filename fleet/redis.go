@@ -13,7 +13,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/heartwheel-go/heartwheel/internal/redisrun"
-	"github.com/heartwheel-go/heartwheel/internal/slot"
 )
 
 const (
@@ -134,7 +133,7 @@ func (s *redisStore) do(ctx context.Context, v verb) error {
 	open := make([]*batch, s.slots())
 	var batches []*batch
 	for i := range v.count {
-		slot, size := slot.Of(v.id(i), s.slots()), 0
+		slot, size := slotAmong(v.id(i), s.slots()), 0
 		if v.size != nil {
 			size = v.size(i)
 		}

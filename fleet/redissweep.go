@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/redisrun"
-	"github.com/heartwheel-go/heartwheel/internal/slot"
 )
 
 // sweep looks at every slot, see store. All nodes do so, in any order: each run of the script is one
@@ -19,7 +18,7 @@ func (s *redisStore) sweep(ctx context.Context, limit int, outcomes []told) (swe
 	settles := make([][]told, 0, s.slots()) // by call
 	bySlot := make([][]told, s.slots())
 	for _, outcome := range outcomes {
-		slot := slot.Of(outcome.event.id, s.slots())
+		slot := slotAmong(outcome.event.id, s.slots())
 		bySlot[slot] = append(bySlot[slot], outcome)
 	}
 	if limit > 0 {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/slot"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
@@ -73,7 +72,7 @@ func TestOutcomesOfSlotsThatFailAreOpen(t *testing.T) {
 	var outcomes, bad []told
 	for i := range 3 * batchSize {
 		outcome := told{event: event{id: fmt.Sprint(i)}, done: true}
-		if outcomes = append(outcomes, outcome); slot.Of(outcome.event.id, 2) == 1 {
+		if outcomes = append(outcomes, outcome); slotAmong(outcome.event.id, 2) == 1 {
 			bad = append(bad, outcome)
 		}
 	}

@@ -36,6 +36,7 @@ func writePEM(t *testing.T, certFile, keyFile string) *x509.CertPool {
 // The program speaks HTTPS, and a new certificate is used without a restart. Files that make no sense
 // change nothing.
 func TestHTTPSWithACertificateThatChanges(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	first := writePEM(t, cert, key)

@@ -90,6 +90,7 @@ func readClock(clock uintptr) int64 {
 }
 
 func TestNodesWhoseClocksAreFiveSecondsApart(t *testing.T) {
+	t.Parallel()
 	for name, env := range map[string]func(t *testing.T) []string{
 		"redis":    func(t *testing.T) []string { return []string{"REDIS_URL=" + newRedis(t).URL} },
 		"postgres": func(t *testing.T) []string { return []string{"DATABASE_URL=" + testserver.Database(t)} },

@@ -105,6 +105,7 @@ func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
 // A hundred kills, while the processes set, lease, call and settle tasks. Each accepted task
 // is delivered. It is delivered again only if a killed process had it.
 func TestAHundredRandomKillsLoseNothing(t *testing.T) {
+	t.Parallel()
 	program := build(t)
 	for name, c := range map[string]struct {
 		kills int

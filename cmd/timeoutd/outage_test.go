@@ -15,6 +15,7 @@ import (
 // etcd is away for longer than the TTL of its members, and for a minute in the long form. The
 // nodes go on with the last view, so tasks run on time and once. Then all are members again.
 func TestEtcdIsAwayForAWhile(t *testing.T) {
+	t.Parallel()
 	for name, outage := range map[string]struct {
 		begin, end func(etcd *testserver.Server, t testing.TB)
 	}{

@@ -22,7 +22,7 @@ import (
 const eternal = proctest.Eternal
 
 func TestMain(m *testing.M) {
-	testmain.Parallel(4)
+	testmain.Parallel(6)
 	proctest.Program(main)
 	testserver.Main(m)
 }

@@ -25,6 +25,7 @@ import (
 
 // SIGTERM: not ready first, and then it ends with nothing lost.
 func TestGracefulEnd(t *testing.T) {
+	t.Parallel()
 	p := start(t, process{args: []string{"-memory", "-drain-delay", "5s", "-grace", "1s"}})
 	status, body := p.ask(t, http.MethodGet, "/readyz", "")
 	require.Equal(t, http.StatusOK, status, body)
@@ -299,6 +300,7 @@ func TestTheDirectoryOfANamedFileIsNotMade(t *testing.T) {
 
 // An error in opening something is logged without its password.
 func TestPasswordsAreNotLogged(t *testing.T) {
+	t.Parallel()
 	for _, env := range []string{
 		"REDIS_URL=redis://:secret@127.0.0.1:1/0", "REDIS_URL=redis://:secret@127.0.0.1:x/0", "REDIS_URL=redis://:secret@127.0.0.1:1/x",
 		"DATABASE_URL=postgres://u:secret@127.0.0.1:1/d postgres://u:secret@127.0.0.1:1/e", "DATABASE_URL=postgres://u:secret@127.0.0.1:1/d", "DATABASE_URL=postgres://u:secret@127.0.0.1:1/d?x=%zz",

@@ -220,6 +220,7 @@ func hasSettled(log string) bool {
 // Workers in Go and in curl pull from all nodes. Nodes and workers are killed all the while. Each task
 // is pulled, none before its time, none while another worker has it, and none is settled twice.
 func TestPulledTasksSurviveTheDeathOfNodesAndWorkers(t *testing.T) {
+	t.Parallel()
 	program := build(t)
 	for name, kills := range map[string]int{"redis": 10, "postgres": 10, "sqlite": 6, "memory in front of sqlite": 4} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 // The README's Python accepts a call by a real server, and nothing that was made of it.
 func TestTheReadmeVerifiesACall(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	_, code, found := strings.Cut(string(readme), "```python\n")

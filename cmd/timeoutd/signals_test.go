@@ -17,6 +17,7 @@ import (
 
 // A terminal that is closed sends several signals, and the end of a session has others beside them.
 func TestHangupsAreNoSecondSignal(t *testing.T) {
+	t.Parallel()
 	hangups := strings.Repeat("H", 50)
 	for name, burst := range map[string]string{"only": hangups, "after": "T" + hangups, "before": hangups + "T", "before and after": hangups + "I" + hangups} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // Two processes with one name both log it, and show it to Prometheus. They stay ready. A process
 // that starts under the name of one just killed says nothing of it.
 func TestTwoProcessesWithOneNameAreTold(t *testing.T) {
+	t.Parallel()
 	for name, with := range map[string]func(t *testing.T) process{
 		"file": func(t *testing.T) process {
 			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}

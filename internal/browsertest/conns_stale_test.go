@@ -37,6 +37,7 @@ const (
 )
 
 func TestALabelCanLookLikeAnAddress(t *testing.T) {
+	t.Parallel()
 	b := few(t)
 	for _, text := range []string{"AA:BB:CC:DD:EE:FF", "dd:ee"} {
 		b.Do(chromedp.SendKeys(chromedp.ID("search"), text))
@@ -55,6 +56,7 @@ func TestALabelCanLookLikeAnAddress(t *testing.T) {
 
 // The way back leads to what was searched then, also with the cursor in the field.
 func TestTheSearchOfAnEarlierPage(t *testing.T) {
+	t.Parallel()
 	b := few(t)
 	b.Click(`a[data-sort=id]`)
 	b.Until(`document.querySelector("th[aria-sort=ascending] a")?.dataset.sort === "id"`)
@@ -67,6 +69,7 @@ func TestTheSearchOfAnEarlierPage(t *testing.T) {
 
 // What a server says about one connection stands in no question about another one, and does not answer it.
 func TestTheQuestionIsAboutOneConnection(t *testing.T) {
+	t.Parallel()
 	b := few(t)
 	tab.Eval[bool](b, `(() => {
 		const real = window.fetch;
@@ -95,6 +98,7 @@ func TestTheQuestionIsAboutOneConnection(t *testing.T) {
 
 // The rows and their head are drawn anew every two seconds. The focus stays where it is meanwhile.
 func TestTheFocusStaysOnAHead(t *testing.T) {
+	t.Parallel()
 	b := few(t)
 	tab.Eval[bool](b, `(document.querySelector("a[data-sort=addr]").focus(), window.then = Number(document.body.dataset.drawn), true)`)
 	b.Until(`Number(document.body.dataset.drawn) > then + 1`)

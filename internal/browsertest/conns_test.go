@@ -21,6 +21,7 @@ const token = "a secret of 24 characters"
 
 // A person looks for one connection among 100,000, sorts them, turns the pages, and closes one.
 func TestThePageOfConnections(t *testing.T) {
+	t.Parallel()
 	const many = 100_000
 	k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Minute})
 	require.NoError(t, err)

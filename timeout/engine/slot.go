@@ -1,13 +1,24 @@
 package engine
 
-import "github.com/heartwheel-go/heartwheel/internal/slot"
+import (
+	"hash/crc32"
+	"strings"
+)
 
 // MaxSlots is the greatest number of slots of a topic.
 const MaxSlots = 1024
 
 // Hash returns the CRC-32 (IEEE) of an id, or of the first part of it in braces. The lowest
-// bits are the slot, so tasks with the same text in braces are in the same slot.
-func Hash(id string) uint32 { return slot.Hash(id) }
+// bits are the slot, so tasks with the same text in braces are in the same slot. Stores keep tasks by it, so
+// the answer never changes.
+func Hash(id string) uint32 {
+	if _, rest, found := strings.Cut(id, "{"); found {
+		if basis, _, closed := strings.Cut(rest, "}"); closed && basis != "" {
+			id = basis
+		}
+	}
+	return crc32.ChecksumIEEE([]byte(id))
+}
 
 // Slot returns the slot of an id in a topic with that many slots, a power of two.
-func Slot(id string, slots int) int { return slot.Of(id, slots) }
+func Slot(id string, slots int) int { return int(Hash(id) & uint32(slots-1)) }

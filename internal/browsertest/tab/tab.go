@@ -22,7 +22,7 @@ import (
 // Eternal is how long a test waits for what must come.
 const Eternal = 30 * time.Second
 
-// Tab is a page in a browser of its own. What fails in its methods fails the test. They are
+// Tab is a page in the browser. What fails in its methods fails the test. They are
 // for the goroutine of the test.
 type Tab struct {
 	t   *testing.T // the part of the test that runs
@@ -33,19 +33,13 @@ type Tab struct {
 	requests []string
 }
 
-// Open starts a browser, and opens a page in it. The browser ends with the test. Without a browser the
-// test fails: otherwise it would pass without looking.
+// Open opens a page in the browser, with cookies and a storage of its own, and closes it at the end of the
+// test. Without a browser the test fails: otherwise it would pass without looking.
 func Open(t *testing.T, url string, width, height int64) *Tab {
 	requireBrowser(t)
 	var listeners sync.WaitGroup
 	t.Cleanup(listeners.Wait)
-	options := chromedp.DefaultExecAllocatorOptions[:]
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // which root has none of
-	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	ctx, cancel := shared.page(t)
 	t.Cleanup(cancel)
 	b := &Tab{t: t, ctx: ctx}
 	b.Do(chromedp.EmulateViewport(width, height))

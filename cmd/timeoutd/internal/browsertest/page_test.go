@@ -106,6 +106,7 @@ func traffic(t *testing.T, centre *timeout.Center) (answer func(timeout.Handler)
 }
 
 func TestThePageWithTraffic(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	answer := traffic(t, centre)
 	well := func(context.Context, timeout.Task) error { return nil }
@@ -246,6 +247,7 @@ func count(t *testing.T, centre *timeout.Center) timeout.Counts {
 }
 
 func TestThePageWithNothing(t *testing.T) {
+	t.Parallel()
 	_, url := serve(t, api.Config{})
 	b := tab.Open(t, url+"/#nobody", 1440, 1000)
 	b.Until(`document.body.dataset.drawn >= 2`)
@@ -257,6 +259,7 @@ func TestThePageWithNothing(t *testing.T) {
 }
 
 func TestThePageWithFiftyTopics(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	for i := range 50 {
 		name := fmt.Sprintf("%s-%02d", []string{"orders", "a-topic-with-a-rather-long-name:which-somebody.has_chosen", "mail"}[i%3], i)
@@ -295,6 +298,7 @@ func openDead(t *testing.T, centre *timeout.Center, url string, topics int) *tab
 
 // The server clears many dead tasks in several answers. Meanwhile somebody looks at another topic.
 func TestClearingATopicStaysWithIt(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	require.NoError(t, centre.Handle("b", func(context.Context, timeout.Task) error { return nil }))
 	b := openDead(t, centre, url, 2)
@@ -321,6 +325,7 @@ func TestClearingATopicStaysWithIt(t *testing.T) {
 
 // A later answer fails. The tasks of those before it run again, and the page says how many.
 func TestAFailureKeepsTheCountOfWhatWasCleared(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	b := openDead(t, centre, url, 1)
 	require.True(t, tab.Eval[bool](b, `(() => {
@@ -341,6 +346,7 @@ func TestAFailureKeepsTheCountOfWhatWasCleared(t *testing.T) {
 
 // Nobody sees the tasks of a closed topic, so the page asks for none.
 func TestTheTasksOfAClosedTopicAreNotAskedFor(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
 	require.NoError(t, err)
@@ -361,6 +367,7 @@ func TestTheTasksOfAClosedTopicAreNotAskedFor(t *testing.T) {
 
 // The page asks for a token, keeps it in the tab, and says what it may not do.
 func TestThePageWithTokens(t *testing.T) {
+	t.Parallel()
 	const reader, master = "reader-0123456789", "master-0123456789"
 	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}, {Secret: master, Scope: api.Admin}}})
 	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
@@ -396,6 +403,7 @@ func TestThePageWithTokens(t *testing.T) {
 // Three nodes share the tasks, and the page of one has the sums of all. It names a node that does not
 // answer, and what such a node adds when it answers again is no work of that moment.
 func TestThePageWithThreeNodes(t *testing.T) {
+	t.Parallel()
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })

@@ -50,6 +50,7 @@ func later(t *testing.T, centre *timeout.Center, topic, id string) {
 
 // The page's own anchor is no topic, whatever topics are called.
 func TestATopicCanBeCalledMain(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	later(t, centre, "main", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
@@ -63,6 +64,7 @@ func TestATopicCanBeCalledMain(t *testing.T) {
 
 // A list that takes longer than the pause between two lists is waited for.
 func TestASlowListIsDrawn(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	later(t, centre, "mail", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
@@ -78,6 +80,7 @@ func TestASlowListIsDrawn(t *testing.T) {
 
 // A request with the token before this one says nothing about this one.
 func TestARefusalOfAnEarlierToken(t *testing.T) {
+	t.Parallel()
 	const reader = "reader-0123456789"
 	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
 	later(t, centre, "mail", "1")
@@ -105,6 +108,7 @@ func TestARefusalOfAnEarlierToken(t *testing.T) {
 
 // Nothing that a token has shown is left when it is forgotten.
 func TestSigningOutLeavesNothing(t *testing.T) {
+	t.Parallel()
 	const reader = "reader-0123456789"
 	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
 	later(t, centre, "mail", "confidential")
@@ -119,6 +123,7 @@ func TestSigningOutLeavesNothing(t *testing.T) {
 
 // The box of a task shows the task that was chosen last, however long the answers take.
 func TestTheBoxIsOfOneTask(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return errors.New("no") }))
 	_, err := centre.Set(t.Context(), timeout.Task{Topic: "mail", ID: "a"})
@@ -198,6 +203,7 @@ func TestTheBoxIsOfOneTask(t *testing.T) {
 
 // A list of another state begins with its first page, and without the buttons of the state before.
 func TestAnotherStateHasNothingOfTheOneBefore(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	for i := range 60 {
 		later(t, centre, "mail", fmt.Sprint(i))
@@ -227,6 +233,7 @@ func TestAnotherStateHasNothingOfTheOneBefore(t *testing.T) {
 
 // A filter in use stays in sight, however few topics there are.
 func TestAFilterInUseCanBeSeen(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	for i := range 9 {
 		later(t, centre, fmt.Sprintf("topic-%d", i), "1")
@@ -244,6 +251,7 @@ func TestAFilterInUseCanBeSeen(t *testing.T) {
 
 // The server takes sums and the rest at different times. So the rest can be new beside the same sums.
 func TestTheSameSumsAndAnotherPause(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	later(t, centre, "mail", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
@@ -270,6 +278,7 @@ func TestTheSameSumsAndAnotherPause(t *testing.T) {
 
 // A server's clock can go back. Then there is no rate between the figures before and after.
 func TestAClockThatGoesBack(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
 	later(t, centre, "mail", "1")
@@ -293,6 +302,7 @@ func TestAClockThatGoesBack(t *testing.T) {
 
 // A double click is one click too many for what can't be undone.
 func TestADoubleClickOnlyAsks(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	later(t, centre, "mail", "1")
 	b := tab.Open(t, url+"/#mail", 1440, 1000)
@@ -309,6 +319,7 @@ func TestADoubleClickOnlyAsks(t *testing.T) {
 
 // An id is as long as it may be, and has no place to break.
 func TestALongIDStaysOnThePage(t *testing.T) {
+	t.Parallel()
 	centre, url := serve(t, api.Config{})
 	id := strings.Repeat("W", 255)
 	later(t, centre, strings.Repeat("W", 100), id)
