@@ -60,7 +60,8 @@ const (
 	flagBacklog  = 1 << 8  // see adapter.CountBacklog
 	flagUnread   = 1 << 9  // see rules.Evidence.Unread
 	flagBegins   = 1 << 10 // see adapter.Begins
-	flagRead     = 1 << 11 // bytes were read after the last exchange
+	flagCame     = 1 << 11 // bytes have come after the last exchange
+	flagAsks     = 1 << 12 // and the program reads on: they are no whole exchange
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )
