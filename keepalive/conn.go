@@ -179,8 +179,10 @@ func (c *conn) Peer(adapter.Binding) net.Addr { return nil }
 func (c *conn) NetConn() net.Conn { return c.inner }
 
 func (c *conn) Read(p []byte) (int, error) {
+	c.guard.asks()
 	n, err := c.read(p)
 	if n > 0 {
+		c.guard.came()
 		if c.ended.Load() != 0 {
 			c.parting.Load().wait()
 			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf

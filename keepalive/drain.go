@@ -3,6 +3,7 @@ package keepalive
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -11,10 +12,6 @@ import (
 const (
 	drainLog  = time.Second           // how often a drain logs its progress
 	drainPoll = 10 * time.Millisecond // how often it looks at the rest
-
-	// acceptance is how long a program has from the beginning of an exchange to the call of its handler. net/http drops
-	// a request in between if it is told to shut down.
-	acceptance = 50 * time.Millisecond
 )
 
 // Drain refuses new connections from now on and closes all others with [ReasonDrain], evenly
@@ -34,8 +31,8 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 	return k.drain(ctx, spread, nil)
 }
 
-// drain is Drain. If told is not nil, drain calls it when all connections are told, and the exchanges that were awaited by
-// then have come, or ctx is done.
+// drain is Drain. If told is not nil, drain calls it when all connections are told, and no exchange is awaited, or ctx is
+// done.
 func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) error {
 	k.draining.Store(true)
 	logged := time.Now()
@@ -54,11 +51,7 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 		}
 	}
 	if told != nil {
-		most := rules.LastWord
-		if end, ok := ctx.Deadline(); ok { // the program needs some of it
-			most = min(most, time.Until(end)/3)
-		}
-		awaitExchanges(leaving, most, wait)
+		awaitExchanges(ctx, leaving, wait)
 		hurry()
 		told()
 	}
@@ -76,26 +69,30 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 	return nil
 }
 
-// awaitExchanges waits for exchanges that have begun to arrive, and for the first ones of new connections, but not for long:
-// one stray byte looks like the beginning of an exchange, too. A program that
-// is told closes all connections that seem idle to it, and net/http answers no request that it reads after that. The
-// others stay meanwhile: their last word begins when the program is told.
-func awaitExchanges(leaving []*Guard, most time.Duration, wait func(time.Duration) bool) {
+// awaitExchanges waits until a program that is told drops no exchange: net/http answers no request after that unless it
+// has called its handler. So idle connections have their last word, and the Keeper ends them by a look at their sockets.
+// For what only their peers and handlers can end, such as half a header, it waits for the time of a last word, or a third
+// of the time that ctx has, and for the rest until two thirds: the program needs some of it. Connections that drop
+// nothing stay meanwhile: their last word begins when the program is told.
+func awaitExchanges(ctx context.Context, leaving []*Guard, wait func(time.Duration) bool) {
 	begun := time.Now()
-	wait(min(acceptance, most)) // bytes may wait in a socket
-	var awaited []*Guard
-	for _, g := range leaving {
-		if g.isAwaited() {
-			awaited = append(awaited, g)
-		}
+	patience, most := rules.LastWord, time.Duration(math.MaxInt64)
+	if end, ok := ctx.Deadline(); ok {
+		left := time.Until(end)
+		patience, most = min(patience, left/3), left/3*2
 	}
-	if len(awaited) == 0 {
-		return
-	}
-	stayed := begun
-	for len(awaited) > 0 && time.Since(begun) < most && wait(drainPoll) {
-		for len(awaited) > 0 && !awaited[0].isAwaited() {
+	awaited, stayed := leaving, begun
+	for waited := time.Duration(0); waited < most; waited = time.Since(begun) {
+		late := waited >= patience
+		for len(awaited) > 0 && !awaited[0].isAwaited(late) {
 			awaited = awaited[1:]
+		}
+		if len(awaited) == 0 { // those before may be awaited again
+			for _, g := range leaving {
+				if g.isAwaited(late) {
+					awaited = append(awaited, g)
+				}
+			}
 		}
 		if len(awaited) == 0 || time.Since(stayed) > rules.LastWord/3 {
 			stayed = time.Now()
@@ -103,8 +100,10 @@ func awaitExchanges(leaving []*Guard, most time.Duration, wait func(time.Duratio
 				g.stay()
 			}
 		}
+		if len(awaited) == 0 || !wait(drainPoll) {
+			return
+		}
 	}
-	wait(acceptance)
 }
 
 // sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are

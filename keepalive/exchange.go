@@ -47,7 +47,7 @@ func (g *Guard) exchange(underWay bool) {
 	case x == nil || x.ending == nil:
 	case underWay:
 		x.until, x.any = rules.Never, true
-		g.setFlag(flagRead, false)
+		g.setFlag(flagCame|flagAsks, false)
 	default:
 		g.endSoon(x)
 	}
@@ -65,7 +65,7 @@ func (g *Guard) endSoon(x *exchanges) {
 func (g *Guard) stay() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if x := g.exchangesNow(); x != nil && x.any && x.ending != nil && !g.hasBegun() {
+	if x := g.exchangesNow(); x != nil && x.any && x.ending != nil && !g.begins() {
 		x.until = max(x.until, g.keeper.now().Add(rules.LastWord))
 	}
 }
@@ -120,19 +120,56 @@ func (g *Guard) isUnderWay() bool {
 	return x != nil && x.ending != nil && (x.until == rules.Never || g.hasBegun())
 }
 
-// isAwaited reports whether an exchange has begun to arrive, or may do so as the first one.
-func (g *Guard) isAwaited() bool {
+// isAwaited reports whether the program may drop an exchange of the connection if it is told now. That is so as long as
+// one may begin, also behind one that is under way. If it is late, what the peer has yet to send is not awaited any more,
+// nor the end of an exchange.
+func (g *Guard) isAwaited(late bool) bool {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	x := g.exchangesNow()
-	return g.isOpen() && x != nil && x.ending != nil && x.until != rules.Never && (g.hasBegun() || !x.any && x.until > g.keeper.now())
+	open := g.isOpen() && x != nil && x.ending != nil
+	underWay, first := open && x.until == rules.Never, open && !x.any
+	fresh := first && x.until > g.keeper.now()
+	g.mu.Unlock()
+	switch {
+	case !open:
+		return false
+	case !late:
+		return g.begins() || fresh
+	case underWay, !g.begins() && !first:
+		return false
+	}
+	waits := g.ask().unread > 0
+	if waits {
+		g.came()
+	}
+	return waits || g.begins() && g.flags.Load()&flagAsks == 0
 }
 
-// hasBegun reports whether bytes that begin an exchange were read after the last one. Without exchanges that
+// hasBegun reports whether bytes that begin an exchange have come after the last one. Without exchanges that
 // means nothing.
 func (g *Guard) hasBegun() bool {
-	const both = flagBegins | flagRead
+	const both = flagBegins | flagCame
 	return g.flags.Load()&both == both
+}
+
+// begins reports whether bytes begin an exchange, see adapter.Protocol.
+func (g *Guard) begins() bool { return g.flags.Load()&flagBegins != 0 }
+
+// asks notes that the program is about to read.
+func (g *Guard) asks() {
+	const begun = flagBegins | flagCame
+	if g.flags.Load()&(begun|flagAsks) == begun {
+		g.flags.Or(flagAsks)
+	}
+}
+
+// came notes that bytes were read, or are seen in the socket: before the program is known to have read them, they may be in
+// neither place.
+func (g *Guard) came() {
+	if flags := g.flags.Load(); flags&(flagCame|flagAsks) != flagCame {
+		g.flags.And(^uint32(flagAsks))
+		g.flags.Or(flagCame)
+	}
 }
 
 // exchangesNow returns the exchanges, or nil. mu must be held.

@@ -60,7 +60,8 @@ const (
 	flagBacklog  = 1 << 8  // see adapter.Protocol
 	flagUnread   = 1 << 9  // see rules.Evidence.Unread
 	flagBegins   = 1 << 10 // see adapter.Protocol
-	flagRead     = 1 << 11 // bytes were read after the last exchange
+	flagCame     = 1 << 11 // bytes have come after the last exchange
+	flagAsks     = 1 << 12 // and the program reads on: they are no whole exchange
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )
@@ -196,9 +197,6 @@ func (g *Guard) Touch() bool {
 
 // read says that bytes of the peer were read, before the program sees them.
 func (g *Guard) read() {
-	if g.flags.Load()&flagRead == 0 {
-		g.flags.Or(flagRead)
-	}
 	if g.life() != rules.Arrivals {
 		g.heard()
 	}

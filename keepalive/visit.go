@@ -132,7 +132,11 @@ func (v *visit) decide() rules.Outcome {
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
 	e.Unread = g.flags.Load()&flagUnread != 0
-	e.Exchange, e.Arriving = g.exchangeNow(), g.hasBegun()
+	e.Exchange = g.exchangeNow()
+	if e.Socket != nil && e.Socket.Unread > 0 && e.Exchange != rules.Never {
+		g.came()
+	}
+	e.Arriving = g.hasBegun()
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()

@@ -1,6 +1,9 @@
 package wheel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // pace turns the time since the start into the wheel's time, by leaving out all stalls. A
 // stall is a gap between two looks at the clock in which nobody in this process could hear
@@ -24,16 +27,23 @@ type pace struct {
 	stalls  uint64
 	stalled time.Duration // their length, without graces
 
-	// last are the last few stalls, the oldest first. More of them hardly fall into one
-	// delay.
-	last [8]stall
+	last []stall // those remembered, the oldest first
 }
 
 // stall is one piece of time left out.
 type stall struct {
 	begin time.Duration // the time since the start
 	lost  time.Duration // all time left out before
+	since time.Duration // the wheel's time during the stall before, forgotten or not
 }
+
+// time returns the wheel's time during the stall.
+func (s stall) time() time.Duration { return s.begin - s.lost }
+
+// maxStalls is how many stalls are remembered: the longer ago, the fewer. So an instant between forgotten ones is dated
+// too late by a part of its age, see counted. Between a millisecond and a year, the ages of 64 stalls grow by a factor of
+// less than 1.5 if they grow evenly, and if they don't, some pair is closer.
+const maxStalls = 64
 
 // maxRow is how many stalls may come one after the other without a calm between them, which
 // is as much counted time as the shortest stall. After that each has half a grace. Otherwise
@@ -53,8 +63,7 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	switch {
 	case p.stall > 0 && gap+nap > p.stall:
 		stalled = max(0, gap-p.sleep) + nap // the hand meant to sleep
-		copy(p.last[:], p.last[1:])
-		p.last[len(p.last)-1] = stall{elapsed - gap, p.lost}
+		p.remember(elapsed - gap)
 		p.stalls++
 		p.stalled += stalled
 		p.lost += gap
@@ -86,23 +95,51 @@ func (p *pace) at(elapsed time.Duration) time.Duration {
 	return p.looked - p.lost + max(0, gap-p.grace)
 }
 
+// remember remembers a stall that begins now, and may forget another one for it.
+func (p *pace) remember(begin time.Duration) {
+	s := stall{begin, p.lost, p.stalledAt()}
+	if len(p.last) == maxStalls {
+		p.forget(s.time())
+	}
+	p.last = append(p.last, s)
+}
+
+// stalledAt returns the wheel's time during the last stall, or 0.
+func (p *pace) stalledAt() time.Duration {
+	if len(p.last) == 0 {
+		return 0
+	}
+	return p.last[len(p.last)-1].time()
+}
+
+// forget forgets the stall for which the error of counted, as a part of its result, becomes the least. It keeps the
+// last one.
+func (p *pace) forget(now time.Duration) {
+	least, at, before := 0.0, 0, time.Duration(0)
+	for i, s := range p.last[:len(p.last)-1] {
+		part := float64(s.time()-before) / float64(max(1, now-s.time()))
+		if i == 0 || part < least {
+			least, at = part, i
+		}
+		before = s.time()
+	}
+	p.last = slices.Delete(p.last, at, at+1)
+}
+
 // counted returns how much of the last d was the wheel's time. If more stalls fall into d
-// than last holds, the result can be too small.
+// than are remembered, the result may be too small, by a third at most. So a silence may seem to be shorter
+// than it is, and still comes to an end.
 func (p *pace) counted(elapsed, d time.Duration) time.Duration {
 	now, then := p.at(elapsed), elapsed-d
 	if then >= p.looked {
 		return max(0, now-p.at(then))
 	}
-	lost := p.lost // all time left out by then, if no stall came after it
-	for i := range min(p.stalls, uint64(len(p.last))) {
-		s := p.last[len(p.last)-1-int(i)]
+	lost, since := p.lost, p.stalledAt() // of the piece between two stalls in which then is
+	for _, s := range slices.Backward(p.last) {
 		if then >= s.begin {
-			return now - max(then-lost, s.begin-s.lost)
+			break
 		}
-		lost = s.lost
+		lost, since = s.lost, s.since
 	}
-	if oldest := p.last[0]; p.stalls > uint64(len(p.last)) {
-		then = min(then, oldest.begin-oldest.lost)
-	}
-	return now - then
+	return now - max(then-lost, since)
 }

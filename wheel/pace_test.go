@@ -205,25 +205,51 @@ func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 		now += gap
 		wheel, _ := p.look(now, asleep)
 		looks = append(looks, look{now, wheel})
-		known := time.Duration(0)
-		if p.stalls > uint64(len(p.last)) {
-			known = p.last[0].begin
-		}
 		unseen := now + time.Duration(rnd.IntN(3))*700*ms // also before the next look
 		for range 5 {
 			past := looks[rnd.IntN(len(looks))]
 			got, want := p.counted(unseen, unseen-past.at), p.at(unseen)-past.wheel
-			if past.at >= known {
-				require.Equal(t, want, got, "of the time since %v, at %v", past.at, unseen)
-			} else {
-				require.GreaterOrEqual(t, got, p.at(unseen)-(p.last[0].begin-p.last[0].lost), "all since the oldest that is known")
-			}
-			require.LessOrEqual(t, got, want)
-			require.GreaterOrEqual(t, got, time.Duration(0))
+			require.Equal(t, want, got, "of the time since %v, at %v", past.at, unseen)
 		}
 	}
-	require.Greater(t, p.stalls, uint64(len(p.last)))
+	require.Greater(t, p.stalls, uint64(maxStalls/2))
 	require.Zero(t, p.counted(now+time.Hour, time.Minute), "in a stall that is not over")
+}
+
+// A peer falls silent for ever, and the process is stopped again and again. However often that is, each look finds the
+// silence to be at least two thirds as long as it is, so it comes to an end, and never longer.
+func TestPaceFindsTheEndOfASilenceThroughAnyNumberOfStalls(t *testing.T) {
+	for name, runs := range map[string]func(i int) time.Duration{
+		"for a second":      func(int) time.Duration { return time.Second },
+		"hardly":            func(int) time.Duration { return 10 * ms },
+		"longer and longer": func(i int) time.Duration { return time.Duration(i%1000) * 10 * ms },
+		"now and then":      func(i int) time.Duration { return time.Duration(i%100/99) * time.Hour },
+		"at random":         func(int) time.Duration { return time.Duration(rand.ExpFloat64() * float64(3*time.Second)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pace{sleep: 100 * ms, stall: time.Second}
+			type lastByte struct{ at, wheel time.Duration }
+			var peers []lastByte // the last byte of each
+			now := time.Duration(0)
+			for i := range 2000 {
+				now += 1100 * ms
+				wheel, _ := p.look(now, 0)
+				for end := now + time.Second + runs(i); now < end; wheel, _ = p.look(now, 0) {
+					now = min(end, now+p.stall) // no stall
+				}
+				if i%50 == 0 {
+					peers = append(peers, lastByte{now, wheel})
+				}
+				if i%10 == 0 {
+					for _, b := range peers {
+						got, want := p.counted(now, now-b.at), wheel-b.wheel
+						require.LessOrEqual(t, got, want)
+						require.GreaterOrEqual(t, got, want/3*2, "after %d stalls", i)
+					}
+				}
+			}
+		})
+	}
 }
 
 // The hand has slept through some ticks when a timer is rearmed.

@@ -195,6 +195,9 @@ type Protocol interface {
 	// of true. Then the connection does not end before that exchange, unless it takes more than 10 s to begin, or the
 	// context of the drain or Age.Grace is over. In HTTP/2, and in a handshake, bytes may be anything else. A new
 	// connection is without. It is for connections of net.
+	//
+	// A program that is told by Binder.Drain may drop an exchange that begins later. So Drain waits for connections with
+	// Begins, also during an exchange: another one may begin behind it. Say false during one that is the last.
 	Begins(begins bool)
 }
 
@@ -208,9 +211,10 @@ type Binder interface {
 	// Logger returns the Logger of the keepalive.Config, or a silent one if that is nil.
 	Logger() *slog.Logger
 
-	// Drain is Keeper.Drain without a spread. It refuses new connections, and tells all others. Then it waits, for
-	// 1.5 s at most, for exchanges that have begun to arrive, see Protocol, and for the first ones of new connections, and
-	// calls told: from then on the program may close connections without an exchange. It waits for all connections after
-	// that.
+	// Drain is Keeper.Drain without a spread. It refuses new connections, and tells all others. Then it waits for
+	// connections with Begins, see Protocol. Those without an exchange end 1.5 s later, unless bytes have come. For exchanges
+	// under way, or without all of their bytes, and for the first ones of new connections, Drain waits for 1.5 s at most.
+	// If ctx has a deadline, that is a third of its time at most, and two thirds for all of this. Then Drain calls told:
+	// from then on the program may close connections without an exchange. It waits for all connections after that.
 	Drain(ctx context.Context, told func()) error
 }

@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,7 @@ type arrival struct {
 	client net.Conn
 	in     *bufio.Reader
 	ended  chan keepalive.Reason
+	slow   atomic.Int64 // how long the server takes from a header to its handler, in ns
 }
 
 // pipes is a listener of pipes.
@@ -63,6 +65,11 @@ func serveOnPipes(t *testing.T, overTLS bool, cfg keepalive.Config, handler http
 	a.k, err = keepalive.New(cfg)
 	require.NoError(t, err)
 	a.srv = &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+	a.srv.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateActive {
+			time.Sleep(time.Duration(a.slow.Load()))
+		}
+	}
 	httpkeepalive.Wrap(a.srv, a.k)
 	for _, set := range set {
 		set(a.srv)
@@ -413,5 +420,56 @@ func TestAnIdleConnectionHoldsUpNoDrain(t *testing.T) {
 				require.InDelta(t, lastWord, time.Since(begin), float64(300*time.Millisecond))
 			})
 		})
+	}
+}
+
+// The server is told when no request can come to it any more that net/http would drop.
+func TestShutdownAnswersARequestThatComesBesideIt(t *testing.T) {
+	certtest.New(t) // outside of a bubble
+	const request = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
+	stream := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/stream" {
+			answer(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", "1")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(2 * time.Second)
+		fmt.Fprint(w, "x")
+	}
+	for name, begin := range map[string]func(t *testing.T, a *arrival, shutdown func()){
+		"on an idle connection": func(t *testing.T, a *arrival, shutdown func()) {
+			a.ask(t, request)
+			shutdown()
+			time.Sleep(lastWord - 100*time.Millisecond)
+		},
+		"behind a response without Connection: close": func(t *testing.T, a *arrival, shutdown func()) {
+			time.AfterFunc(time.Second, shutdown)
+			a.ask(t, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+		},
+		"and its goroutine is slow to look": func(t *testing.T, a *arrival, shutdown func()) {
+			a.ask(t, request)
+			a.slow.Store(int64(5 * time.Second))
+			time.AfterFunc(time.Second, shutdown)
+		},
+		"as the first one, and its goroutine is slow to look": func(_ *testing.T, a *arrival, shutdown func()) {
+			a.slow.Store(int64(5 * time.Second))
+			time.AfterFunc(time.Second, shutdown)
+		},
+	} {
+		for _, overTLS := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/tls=%v", name, overTLS), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a, end := serveOnPipes(t, overTLS, hour, stream)
+					defer end()
+					down := make(chan error, 1)
+					begin(t, a, func() { go func() { down <- httpkeepalive.Shutdown(t.Context(), a.srv, a.k) }() })
+					_, err := io.WriteString(a.client, request[:len(request)-len(halves[1])])
+					require.NoError(t, err)
+					require.Equal(t, keepalive.ReasonDrain, a.finish(t))
+					require.NoError(t, <-down)
+				})
+			})
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package httpkeepalive
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -20,7 +21,9 @@ type connection struct {
 	left     bool   // it is not the server's any more
 	h2c      bool   // if it leaves the server now, h2c serves it
 	bare     bool   // its request is of HTTP/1, without a body
-	http1    bool   // its last request was of HTTP/1
+	http1    bool   // its last request was of HTTP/1; before the first one, that may be
+	active   bool   // by the server, which has read a request
+	asked    bool   // there was a request
 	served   int    // by h2c: more than 0 while there are requests
 	release  func() // ends the hold, or nil
 }
@@ -29,7 +32,8 @@ func newConnection(conn net.Conn, g *keepalive.Guard) *connection {
 	c := &connection{conn: conn, guard: g, ending: make(chan struct{})}
 	b := g.Binding()
 	b.Exchanges(func() { close(c.ending) })
-	b.Begins(b.Conn() == any(conn)) // not if there is a handshake, or a PROXY header
+	c.http1 = b.Conn() == any(conn) // not if there is a handshake, or a PROXY header
+	b.Begins(c.http1)
 	return c
 }
 
@@ -70,7 +74,11 @@ func (c *connection) exchange(underWay bool) {
 		underWay = c.served > 0
 		c.hold()
 	}
-	if !underWay {
+	if c.active = underWay; underWay {
+		if c.first(); c.http1 && !c.left {
+			return // see request
+		}
+	} else {
 		if !c.bare { // what was read after the header was the body
 			c.guard.Binding().Exchange(true)
 		}
@@ -80,12 +88,26 @@ func (c *connection) exchange(underWay bool) {
 	c.guard.Binding().Exchange(underWay)
 }
 
-// request notes the beginning of a request.
+// first looks at the protocol of the first request over TLS. mu must be held.
+func (c *connection) first() {
+	if over, ok := c.conn.(*tls.Conn); ok && !c.asked {
+		c.http1 = over.ConnectionState().NegotiatedProtocol != "h2"
+		c.guard.Binding().Begins(c.http1)
+	}
+	c.asked = true
+}
+
+// request notes the call of the handler for a request. It begins an exchange of HTTP/1: before that, the server drops the
+// request if it is told to shut down. If the response will say that the connection ends, no other one begins.
 func (c *connection) request(r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.http1 = r.ProtoMajor == 1
 	c.bare = c.http1 && (r.Body == nil || r.Body == http.NoBody)
+	if c.active && !c.left {
+		c.guard.Binding().Exchange(true)
+		c.guard.Binding().Begins(c.http1 && !c.isEnding())
+	}
 }
 
 // hijacked takes the connection away from the server. It reports whether h2c serves it now.

@@ -75,11 +75,21 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 
 // Shutdown ends a server given to [Wrap], and drains its Keeper. It refuses new connections. It tells
 // WebSockets by their close frames, other connections outside of HTTP by their farewells, and
-// handlers by [Ending]. Then it waits for new connections without a request and for headers that have begun to arrive, for 1.5 s
-// at most or a third of the time that ctx has. A hijacked connection has 1.5 s for the rest of its handshake, unless package
-// wskeepalive knows that it is complete. After that it calls http.Server.Shutdown, for the functions of
+// handlers by [Ending]. A hijacked connection has 1.5 s for the rest of its handshake, unless package
+// wskeepalive knows that it is complete. After that Shutdown calls http.Server.Shutdown, for the functions of
 // RegisterOnShutdown, GOAWAY, and the end of the connections without a request. Shutdown waits for requests, and
 // returns after the last OnClose.
+//
+// After the call of http.Server.Shutdown, net/http answers no request of HTTP/1 whose handler it has not called. So
+// Shutdown makes that call when no such request is left. An idle connection has 1.5 s for one more request, and its
+// response says Connection: close. After that the Keeper closes the connection, unless bytes wait in its socket: a
+// program that is too busy to read a request at once answers it later. For connections without a first request, for
+// half a header, and for responses whose header may have left without Connection: close, Shutdown waits for 1.5 s at
+// most. If ctx has a deadline, that is a third of its time at most, and two thirds for all of this.
+//
+// Three kinds of requests get no answer: a request that comes at the very moment at which its idle connection is
+// closed, as with any server of HTTP/1.1; a request behind a response that does not say Connection: close, and that ends
+// after the call; and a request whose header is not complete by then.
 //
 // When ctx is done, or if it is done already, Shutdown closes what is left, also in the middle of
 // a request. Farewells still get their Closing.Timeout. If a request was cut, the error wraps

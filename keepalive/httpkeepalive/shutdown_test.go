@@ -162,7 +162,8 @@ func TestShutdownEndsEachConnectionInItsWay(t *testing.T) {
 	<-e.begun
 	require.Eventually(t, func() bool { return e.k.Len() == 7 }, soon, time.Millisecond)
 
-	ended := make(chan error, 1)
+	ended, told := make(chan error, 1), make(chan struct{})
+	e.srv.RegisterOnShutdown(sync.OnceFunc(func() { close(told) }))
 	go func() { ended <- httpkeepalive.Shutdown(t.Context(), e.srv, e.k) }()
 	said, err := io.ReadAll(far)
 	require.NoError(t, err)
@@ -181,6 +182,7 @@ func TestShutdownEndsEachConnectionInItsWay(t *testing.T) {
 		require.Error(t, err, "nobody is let in any more")
 		conn.Close()
 	}
+	<-told // before that, the response might not say that its connection ends
 	close(e.finish)
 	res := work.response(t)
 	require.True(t, res.Close)
