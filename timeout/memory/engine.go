@@ -28,11 +28,12 @@ type Config struct {
 type Engine struct {
 	cfg   Config
 	wheel *wheel.WheelOf[*entry]
+	start time.Time
 
 	mu     sync.Mutex // guards the fields below, and all entries
 	topics shrink.Map[string, *topic]
 	number int64 // the last version or lease number
-	ahead  int64 // of the clock before the wheel's time, in milliseconds, see follow
+	ahead  int64 // what clockAhead returned at the last step of the clock, see follow
 	nodes  []node
 	term   int64
 	wakers map[*func(string)]struct{}
@@ -43,14 +44,13 @@ type Engine struct {
 func New(cfg Config) (*Engine, error) {
 	cfg.Tick = cmp.Or(cfg.Tick, 10*time.Millisecond)
 	cfg.Executions = cmp.Or(cfg.Executions, 20)
-	e := &Engine{cfg: cfg, wakers: make(map[*func(string)]struct{})}
+	e := &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*func(string)]struct{})}
 	// No stall credit: a task due during a stall of this process is due at once.
 	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})
 	if err != nil {
 		return nil, fmt.Errorf("%w: Tick %v: %w", engine.ErrArgument, cfg.Tick, err)
 	}
 	e.wheel = w
-	e.ahead = e.clockAhead()
 	return e, nil
 }
 

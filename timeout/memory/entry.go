@@ -33,7 +33,7 @@ type entry struct {
 // more holds fields unused by most waiting tasks.
 type more struct {
 	lease    int64 // the last lease's number, or 0
-	ends     int64 // end of the last lease, in milliseconds of the wheel's time
+	ends     int64 // end of the last lease, in milliseconds by a clock never stepped since the engine's start
 	calls    int   // of earlier lives
 	failures int   // of earlier lives
 	callback *engine.Callback

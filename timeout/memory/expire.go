@@ -19,7 +19,8 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if err != nil {
 		return engine.Batch{}, err
 	}
-	at := now()
+	asked := time.Now()
+	at := asked.UnixMilli()
 	batch := engine.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
 	for i, outcome := range ask.Settle {
 		batch.Settled[i] = e.settle(t, outcome)
@@ -37,7 +38,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		if en == nil || en.at > latest {
 			break
 		}
-		e.lease(t, en, ask, at, &batch)
+		e.lease(t, en, ask, asked, &batch)
 	}
 	if en := t.first(slots); en != nil { // later than now if the clock was stepped back
 		batch.Next = time.UnixMilli(max(en.at, at))
@@ -73,7 +74,7 @@ func (t *topic) first(slots []int) *entry {
 }
 
 // lease leases a due task, or ends it if the lease of its last attempt has ended.
-func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *engine.Batch) {
+func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, asked time.Time, batch *engine.Batch) {
 	more, again := en.mine(), en.state == engine.Running
 	if again {
 		more.failure = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", more.node, en.attempts)
@@ -88,7 +89,7 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *eng
 	more.lease, more.node = e.number, ask.Node
 	en.attempts++
 	en.enter(engine.Running)
-	e.hold(en, at, ask.Lease)
+	e.hold(en, asked, ask.Lease)
 	batch.Leased = append(batch.Leased, engine.Leased{
 		Task:  en.task(),
 		Token: engine.Token{Key: en.key(), Lease: more.lease},
@@ -96,10 +97,10 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *eng
 	})
 }
 
-// hold makes a lease last that long, from at on.
-func (e *Engine) hold(en *entry, at int64, lease time.Duration) {
-	en.at = at + engine.CeilMillis(lease)
-	en.more.ends = e.wheel.Time(0).Milliseconds() + engine.CeilMillis(lease)
+// hold makes a lease last that long, from a reading of the clock on.
+func (e *Engine) hold(en *entry, from time.Time, lease time.Duration) {
+	en.at = from.UnixMilli() + engine.CeilMillis(lease)
+	en.more.ends = en.at - e.clockAhead(from)
 	e.file(en)
 }
 
@@ -201,7 +202,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 			continue
 		}
 		held[i] = true
-		e.hold(en, now(), lease)
+		e.hold(en, time.Now(), lease)
 	}
 	return held, nil
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -37,7 +38,7 @@ const maxStep = 1000
 // wait for lengths of time. Leases are such lengths, and end that much later or earlier by the clock. Until
 // then tasks that come too early after a step back are filed again by look. e.mu must be held.
 func (e *Engine) follow() {
-	ahead := e.clockAhead()
+	ahead := e.clockAhead(time.Now())
 	step := ahead - e.ahead
 	if -maxStep < step && step < maxStep {
 		return
@@ -56,7 +57,13 @@ func (e *Engine) follow() {
 	}
 }
 
-func (e *Engine) clockAhead() int64 { return now() - e.wheel.Time(0).Milliseconds() }
+// clockAhead returns how far the clock has been stepped since the engine's start, in milliseconds: by how much
+// longer than the engine has run the clock has gone on. Both come from one reading: a pause of the process between
+// two would look like a step.
+func (e *Engine) clockAhead(now time.Time) int64 {
+	byClock := now.Round(0).Sub(e.start.Round(0))
+	return (byClock - now.Sub(e.start)).Round(time.Millisecond).Milliseconds()
+}
 
 // sweep drops entries that ended by then, and the oldest surplus ones: at most maxSweep. It
 // returns their number.

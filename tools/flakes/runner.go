@@ -21,7 +21,8 @@ const (
 	kinds      = 3
 )
 
-// grace is the time limit of a run beyond a multiple of its estimate: a hanging test ends then.
+// grace is the time limit of a run for each of the processors' values, beyond a multiple of its estimate: a hanging test
+// ends then. The first run of a package, which has no estimate, takes a third of that on a busy machine.
 const grace = 10 * time.Minute
 
 // runner builds tests, and runs each many times.
@@ -107,7 +108,7 @@ func (r *runner) repeat(ctx context.Context, tests []test, count int, estimate t
 	if b.err != nil {
 		return done
 	}
-	limit := grace + 4*time.Duration(kinds*count)*estimate
+	limit := kinds * (grace + 4*time.Duration(count)*estimate)
 	within, cancel := context.WithTimeout(ctx, limit+time.Minute) // the process reports its own timeout
 	defer cancel()
 	cmd := exec.CommandContext(within, r.with, "plain", b.file, "-test.v",
