@@ -54,11 +54,11 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 func (g *Guard) open(p *policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := rules.Evidence{Born: g.born, Draw: p.draw(g)}
+	e := &rules.Evidence{Born: g.born, Draw: p.draw(g)}
 	if p.Rate.MinBeat > 0 {
 		e.Lost = g.keeper.lost()
 	}
-	s := rules.Open(&p.rules, e, g.born)
+	s := rules.Open(&p.rules, e)
 	g.setState(s, rules.Limit(&p.rules, s, e)) // makes more for MinBeat: its window has an end
 	g.generation.Store(p.generation)
 }

@@ -37,12 +37,10 @@ func (g *Guard) ask() evidence {
 }
 
 // look is what the rules want to know of the socket.
-func (g *Guard) look() *rules.Socket {
+func (g *Guard) look() rules.Socket {
 	k, life := g.keeper, g.life()
-	asked := k.now()
 	e := g.ask()
-	s := &rules.Socket{
-		Asked:    asked,
+	s := rules.Socket{
 		Heard:    rules.Unknown,
 		Received: k.ago(e.received),
 		Sent:     k.ago(e.sent),
@@ -58,7 +56,7 @@ func (g *Guard) look() *rules.Socket {
 	}
 	switch a := g.adapter.(type) {
 	case *conn:
-		a.tell(s)
+		a.tell(&s)
 		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
 	case interface{ Buffered(g *Guard) int }: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g)

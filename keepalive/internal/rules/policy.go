@@ -56,6 +56,15 @@ func (p *Policy) Hop(s State, draw float64) time.Duration {
 	return max(hop, p.Tick)
 }
 
+// FirstLook returns how long after its opening a connection is decided about first, with First. hop
+// is its Hop.
+func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
+	if life.Untold() { // nobody may touch for the first sign of life, and the timeout begins with it
+		return min(p.First, hop)
+	}
+	return p.First
+}
+
 // blur returns by how much an instant of a touch may be too early or too late.
 func (p *Policy) blur() time.Duration { return max(p.Tick, p.Sleep) }
 

@@ -84,8 +84,8 @@ func open(w *world) shell {
 	p := &w.policies[0]
 	s := shell{now: born, life: w.life, socket: rules.Socket{Heard: rules.Unknown, Received: born, Sent: born}}
 	e := rules.Evidence{Draw: draw, Born: born}
-	s.state = rules.Open(p, e, born)
-	s.limit = rules.Limit(p, s.state, e)
+	s.state = rules.Open(p, &e)
+	s.limit = rules.Limit(p, s.state, &e)
 	s.timer.touched, s.timer.delay = born, p.Hop(rules.State{}, draw)
 	if p.First > 0 {
 		s.timer.rearmed, s.timer.until = true, born.Add(p.FirstLook(w.life, s.timer.delay))
@@ -143,10 +143,24 @@ func (s *shell) hand() bool {
 	return true
 }
 
+// look is what the socket says.
+func (s *shell) look() rules.Socket {
+	k := s.socket
+	if s.life == rules.Arrivals && k.Heard != rules.Unknown {
+		k.Heard = min(k.Heard.Add(behind), s.now)
+	}
+	return k
+}
+
 // run decides and carries out, until nothing is left.
 func (s *shell) run(w *world) (done []move) {
 	var e rules.Evidence
+	asks, now := true, s.now
 	for n := range 100 {
+		if asks {
+			w.looked(s)
+			asks, now, e.Socket = false, s.now, s.look()
+		}
 		w.meanwhile(s, 2*n)
 		p := &w.policies[s.policy]
 		t := &s.timer
@@ -158,7 +172,7 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
 		if e.Begun == 0 {
-			e.DueAt, e.Begun = s.dueAt(), s.now
+			e.DueAt, e.Begun = s.dueAt(), now
 		}
 		e.Touched, e.Quiet, e.Due = t.touched, quiet, t.due
 		if s.mood.pressure && p.Pressed > 0 {
@@ -168,15 +182,13 @@ func (s *shell) run(w *world) (done []move) {
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
-			s.state = rules.Adapt(p, s.state, e, s.now)
+			s.state = rules.Adapt(p, s.state, &e, now)
 			s.stale = false
 		}
 		var out rules.Outcome
-		s.state, out = rules.Decide(p, s.state, e, s.now)
-		if e.Socket != nil {
-			s.unread = e.Socket.Unread > 0
-		}
-		s.limit = rules.Limit(p, s.state, e)
+		s.state, out = rules.Decide(p, s.state, &e, now)
+		s.unread = e.Socket.Unread > 0
+		s.limit = rules.Limit(p, s.state, &e)
 		t.delay = p.Hop(s.state, draw)
 		if !t.due && t.deadline() < t.visit {
 			s.file()
@@ -205,28 +217,20 @@ func (s *shell) run(w *world) (done []move) {
 				s.file()
 			}
 			return done
-		case rules.Look:
-			k := s.socket
-			if s.life == rules.Arrivals && k.Heard != rules.Unknown {
-				k.Heard = min(k.Heard.Add(behind), s.now)
-			}
-			k.Asked = s.now
-			e.Socket = &k
-			continue
 		case rules.Probe:
 			a := e.About(out.Why)
-			a.Probed, e.Socket = rules.Sent, nil
+			a.Probed, asks = rules.Sent, true
 			if s.socket.Sent = s.now; s.mood.fails {
 				a.Probed = rules.Failed // when something was written
 			}
 		case rules.Ask:
 			e.Question(out.Why, s.now).Verdict = s.mood.verdict
-			e.Socket = nil
+			asks = true
 			if s.mood.talks {
 				s.touch()
 			}
 		case rules.Tell:
-			e.Socket = nil
+			asks = true
 		case rules.Reserve:
 			if e.Allowed = s.mood.free; !e.Allowed {
 				e.Retry = s.now.Add(retry)
