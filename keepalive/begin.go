@@ -87,6 +87,9 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	if p.Rate.MinBeat > 0 {
 		flags |= flagCounts
 	}
+	if p.Advise {
+		flags |= flagAdvises
+	}
 	if a == ActivityKernel && !tells {
 		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
@@ -162,7 +165,12 @@ func (g *Guard) closed(reason Reason) {
 	reason = reason.orLocal()
 	k := g.keeper
 	k.counts.closed[reason].Add(1)
-	age := k.now().Sub(g.born)
+	now := k.now()
+	age := now.Sub(g.born)
+	if g.flags.Load()&flagAdvises != 0 {
+		touched, _ := g.timer.Touched()
+		g.endsSilence(now.Sub(rules.Time(touched)), false)
+	}
 	k.ages.observe(age)
 	g.forget(reason)
 	k.log.Debug("keepalive: closed a connection", "reason", reason.String())

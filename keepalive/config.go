@@ -67,8 +67,8 @@ type Config struct {
 	Room     Room     // how many connections
 	Closing  Closing  // how connections are closed
 
-	// Advise counts silences by their length, see Stats.Silences. It costs a look at a silent
-	// connection for each eighth of its timeout. It does not work with ActivityKernel.
+	// Advise counts silences by their length, see Stats.Silences. It costs some nanoseconds per touch, and
+	// Keeper.Stats looks at all connections for the silences that go on. It does not work with ActivityKernel.
 	Advise bool
 
 	// OnIdle is asked before a connection is closed for a silence: ReasonIdle,

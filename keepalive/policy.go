@@ -39,7 +39,6 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 		Asks:      cfg.OnIdle != nil,
 		Tells:     cfg.Age.OnMax != nil,
 		Paced:     cfg.Closing.MaxPerSecond > 0,
-		Advises:   cfg.Advise,
 		DryRun:    cfg.Closing.DryRun,
 	}
 	p.upgraded = p.rules

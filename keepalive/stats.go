@@ -34,8 +34,8 @@ type Stats struct {
 	Ages       histogram.Durations // of connections at their end
 	RoundTrips histogram.Durations // of probes and their answers, see Guard.Pong
 
-	// Silences and NearMisses are counted with Config.Advise, since the begin or since Update
-	// last changed Timeout. A near miss is a silence with its end in the last fifth of the
+	// Silences and NearMisses are counted with Config.Advise, since the start or since Update
+	// last changed Timeout. A near miss is a silence that its peer has ended in the last fifth of the
 	// timeout.
 	Silences   []Silence
 	NearMisses uint64
@@ -65,7 +65,7 @@ func (k *Keeper) Stats() Stats {
 		RoundTrips:    k.trips.get(),
 		Wheel:         k.pool.Wheel().Stats(),
 	}
-	s.Silences, s.NearMisses = p.advisor.get(p.Timeout)
+	s.Silences, s.NearMisses = k.advice(p)
 	for r := range rules.Reasons {
 		if n := k.counts.closed[r].Load(); n > 0 {
 			s.Closed[Reason(r)] = n

@@ -112,7 +112,9 @@ func (g *Guard) Hold() (release func()) {
 
 func (g *Guard) hold(n int32) {
 	var now rules.Time
-	if n < 0 { // it begins anew
+	if n > 0 {
+		g.endsSilence(g.timer.SinceTouch(), false)
+	} else { // it begins anew
 		now = g.keeper.now()
 		g.keeper.lookAtClock()
 	}

@@ -148,6 +148,7 @@ func (v *visit) decide() rules.Outcome {
 	s := g.state()
 	if g.generation.Load() != v.policy.generation {
 		s = rules.Adapt(p, s, e, v.now)
+		g.setFlag(flagAdvises, v.policy.Advise)
 		g.generation.Store(v.policy.generation)
 	}
 	s, out := rules.Decide(p, s, e, v.now)
@@ -167,7 +168,9 @@ func (v *visit) apply(out rules.Outcome) {
 	case rules.Wait:
 		v.timer.RearmSeen(time.Duration(out.Until))
 	case rules.Heard:
-		v.timer.TouchAt(time.Duration(out.Until))
+		if v.timer.TouchAt(time.Duration(out.Until)) {
+			v.endsSilence(out.Until.Sub(v.seen.Touched), true)
+		}
 	case rules.Probe:
 		v.probe(out.Why)
 		return
@@ -260,5 +263,4 @@ func (v *visit) count(out rules.Outcome) {
 			k.log.Debug("keepalive: would close a connection", "reason", Reason(why).String())
 		}
 	}
-	v.policy.advisor.count(out)
 }

@@ -30,7 +30,6 @@ var features = []feature{
 	{"pressure", func(p *rules.Policy) { p.Pressed = 4 * tick }, []event{press}},
 	{"pace", func(p *rules.Policy) { p.Paced = true }, []event{allow}},
 	{"asks", func(p *rules.Policy) { p.Asks = true }, []event{extend, pardon, probeIt, condemn, talk, talkProbe}},
-	{"advises", func(p *rules.Policy) { p.Advises = true }, nil},
 	{"dry", func(p *rules.Policy) { p.DryRun = true }, nil},
 	{"own", func(*rules.Policy) {}, []event{own}},
 	{"slow", func(*rules.Policy) {}, []event{arrive, read}},

@@ -45,7 +45,7 @@ func (d *decision) alive(q Silence) (Outcome, bool) {
 	}
 	switch {
 	case q.Stage == Opened && alive && d.e.Changed: // the change was a touch, and nobody is slow
-		d.endSilence()
+		d.s.Silence = Silence{}
 		return Outcome{Do: Heard, Until: d.now}, true
 	case alive && k.Heard != Unknown && d.e.Life != Touches:
 		return d.hear(k.Heard), true
@@ -143,7 +143,7 @@ func (d *decision) late(due Time) bool {
 // hear counts a sign of life at an instant as a touch. If the next silence has lasted long enough since then,
 // it is over now, and the next decision is not late.
 func (d *decision) hear(at Time) Outcome {
-	d.endSilence()
+	d.s.Silence = Silence{}
 	d.out.Spared, d.out.Slow = true, d.e.Socket.Unread > 0
 	return Outcome{Do: Heard, Until: max(at, d.now.Add(-d.patience()))}
 }

@@ -28,11 +28,10 @@ type Policy struct {
 
 	Pressed time.Duration // Timeout under full pressure
 
-	Asks    bool // the user is asked before a connection is closed for a silence
-	Tells   bool // the user is told of the maximum age
-	Paced   bool // a rate bounds how many connections are closed
-	Advises bool // silences are counted by their length
-	DryRun  bool // nobody is closed
+	Asks   bool // the user is asked before a connection is closed for a silence
+	Tells  bool // the user is told of the maximum age
+	Paced  bool // a rate bounds how many connections are closed
+	DryRun bool // nobody is closed
 }
 
 // maxHop bounds how long after a touch a connection is looked at first: a change of the
@@ -49,9 +48,6 @@ func (p *Policy) Hop(s State, draw float64) time.Duration {
 	}
 	if p.Pressed > 0 {
 		hop = min(hop, p.scaled(p.Pressed, timeout))
-	}
-	if p.Advises {
-		hop = min(hop, timeout/8)
 	}
 	return max(hop, p.Tick)
 }

@@ -22,7 +22,6 @@
 //	            a timeout after the peer took nothing   the user is asked
 //	probe.go    ProbeAfter after the last touch,        a probe
 //	            ProbeTimeout after a probe              the next one, or the end
-//	advice.go   eighths of the timeout                  a count
 package rules
 
 import "time"
@@ -139,11 +138,9 @@ type Outcome struct {
 	Anyway bool // close it even if it was touched meanwhile
 
 	// What is counted.
-	Would    [Reasons]bool // without the dry run, it would be closed for these
-	Spared   bool          // it was to be closed, and the socket had heard of its peer, or may have
-	Slow     bool          // and because this program is slow: bytes wait to be read
-	Edges    [2]int        // edges of silence just reached: from, and one more than to
-	NearMiss bool          // a silence has ended, and was nearly long enough
+	Would  [Reasons]bool // without the dry run, it would be closed for these
+	Spared bool          // it was to be closed, and the socket had heard of its peer, or may have
+	Slow   bool          // and because this program is slow: bytes wait to be read
 }
 
 // Decide decides what becomes of a connection at the instant just before its socket was asked: what the socket
@@ -151,11 +148,10 @@ type Outcome struct {
 func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
 	d := &decision{p: p, s: s, e: e, now: now}
 	if !e.Quiet {
-		d.endSilence()
+		d.s.Silence = Silence{}
 	}
 	out := d.first()
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
-	out.Edges, out.NearMiss = d.out.Edges, d.out.NearMiss
 	return d.s, out
 }
 

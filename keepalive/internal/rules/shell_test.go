@@ -69,14 +69,13 @@ type move struct {
 }
 
 func (m move) String() string {
-	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Reserve: "reserve", rules.Close: "close", would: "would", nearMiss: "near miss"}
+	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Reserve: "reserve", rules.Close: "close", would: "would"}
 	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
 }
 
 // Moves that are no action: mere counts, and the last of too many decisions in one visit.
 const (
 	would rules.Action = 100 + iota
-	nearMiss
 	endless
 )
 
@@ -197,9 +196,6 @@ func (s *shell) run(w *world) (done []move) {
 			if yes {
 				done = append(done, move{would, rules.Reason(why)})
 			}
-		}
-		if out.NearMiss {
-			done = append(done, move{nearMiss, 0})
 		}
 		w.meanwhile(s, 2*n+1)
 		w.did(s, out)

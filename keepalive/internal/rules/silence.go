@@ -14,7 +14,6 @@ type Silence struct {
 	Slow   bool   // it has more time now
 	Full   bool   // unread bytes filled the receive queue when the socket was last asked
 	Stuck  bool   // the peer of a held connection did not take all that was written
-	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
 	Seen   Seen
@@ -54,9 +53,9 @@ func silenceOpen(p *Policy, s *State, e *Evidence) {
 func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
 	switch q := s.Silence; {
 	case q.Stage == Ignored, q.Stage == Leaving && p.DryRun: // by the policy before
-		s.Silence = Silence{Edge: q.Edge}
+		s.Silence = Silence{}
 	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
-		s.Silence = Silence{Edge: q.Edge, Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
+		s.Silence = Silence{Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
 	case q.Stage == Leaving && !q.Slow: // the rate may be another one
 		s.Silence.Until = now
 	}
@@ -64,7 +63,6 @@ func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
 
 // silent decides what comes of the silence of the peer.
 func (d *decision) silent() (out Outcome, decided bool) {
-	d.countEdges()
 	due, why := d.deadline()
 	changed := d.s.Silence.Stage == Opened && d.e.Changed
 	sent := d.sentProbe()
@@ -217,7 +215,7 @@ func (d *decision) ignore(why Reason) Outcome {
 // enter begins a stage of the present silence.
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
-	next.Edge, next.Rounds, next.Seen, next.Stuck, next.Full = q.Edge, q.Rounds, q.Seen, q.Stuck, q.Full
+	next.Rounds, next.Seen, next.Stuck, next.Full = q.Rounds, q.Seen, q.Stuck, q.Full
 	if d.isFinal() && (next.Stage == Leaving || next.Stage == Ignored) {
 		next.Probes = lastProbe
 	}
@@ -226,7 +224,6 @@ func (d *decision) enter(next Silence) {
 
 // wait waits until an instant, or until something may have to be decided before it.
 func (d *decision) wait(until Time) Outcome {
-	until = min(until, d.nextEdge())
 	every := d.pollsEvery()
 	if d.s.Silence.Stage == Listening && d.p.Pressed > 0 { // pressure may rise
 		every = d.p.Hop(d.s, d.e.Draw)
