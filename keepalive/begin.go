@@ -58,6 +58,7 @@ func (g *Guard) open(p *policy) {
 	if p.Rate.MinBeat > 0 {
 		e.Lost = g.keeper.lost()
 	}
+	e.CheckAt = g.checksNow(p, g.born)
 	s := rules.Open(&p.rules, e)
 	g.setState(s, rules.Limit(&p.rules, s, e)) // makes more for MinBeat: its window has an end
 	g.generation.Store(p.generation)

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/wheel"
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
@@ -66,12 +65,12 @@ func (k *Keeper) Stats() Stats {
 		Wheel:         k.pool.Wheel().Stats(),
 	}
 	s.Silences, s.NearMisses = k.advice(p)
-	for r := range rules.Reasons {
+	for r := range endOfAll {
 		if n := k.counts.closed[r].Load(); n > 0 {
-			s.Closed[Reason(r)] = n
+			s.Closed[r] = n
 		}
 		if n := k.counts.dry[r].Load(); n > 0 {
-			s.WouldClose[Reason(r)] = n
+			s.WouldClose[r] = n
 		}
 	}
 	return s
@@ -81,7 +80,7 @@ func (k *Keeper) Stats() Stats {
 type counts struct {
 	opened, spared, slow, probes, panics     atomic.Uint64
 	refusedFull, refusedPerKey, refusedDrain atomic.Uint64
-	closed, dry                              [rules.Reasons]atomic.Uint64 // by Reason
+	closed, dry                              [endOfAll]atomic.Uint64 // by Reason
 }
 
 // refuse counts a refused connection.

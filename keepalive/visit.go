@@ -55,6 +55,8 @@ type visit struct {
 	seen   rules.Evidence // what came of the outcomes so far
 	asked  bool           // the socket was, and nobody was called since then
 	now    rules.Time     // just before that
+	raw    evidence       // as the socket said it
+	closes Reason         // of the last check that wants the connection closed
 	done   bool
 }
 
@@ -106,7 +108,7 @@ func (g *Guard) leave() (again bool) {
 func (v *visit) see() {
 	if !v.asked {
 		v.asked, v.now = true, v.keeper.now()
-		v.seen.Socket = v.look()
+		v.seen.Socket, v.raw = v.look()
 	}
 }
 
@@ -143,6 +145,7 @@ func (v *visit) decide() rules.Outcome {
 	}
 	e.Unread = g.flags.Load()&flagUnread != 0
 	e.Exchange, e.Arriving = g.exchangeNow(), g.hasBegun()
+	e.CheckAt = g.checksNow(v.policy, v.now)
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
@@ -156,6 +159,7 @@ func (v *visit) decide() rules.Outcome {
 	if out.Do != rules.Close || g.more.Load() != nil {
 		g.setState(s, rules.Limit(p, s, e))
 	}
+	e.Checked = 0 // it was for this decision
 	g.timer.SetDelay(p.Hop(s, e.Draw))
 	return out
 }
@@ -179,6 +183,9 @@ func (v *visit) apply(out rules.Outcome) {
 		return
 	case rules.Tell:
 		v.tellAge()
+		return
+	case rules.Inspect:
+		v.inspect()
 		return
 	case rules.Reserve:
 		v.reserve()
@@ -259,8 +266,12 @@ func (v *visit) count(out rules.Outcome) {
 	}
 	for why, would := range out.Would {
 		if would {
-			k.counts.dry[why].Add(1)
-			k.log.Debug("keepalive: would close a connection", "reason", Reason(why).String())
+			reason := Reason(why)
+			if why == int(rules.Check) {
+				reason = v.closes
+			}
+			k.counts.dry[reason].Add(1)
+			k.log.Debug("keepalive: would close a connection", "reason", reason.String())
 		}
 	}
 }

@@ -248,6 +248,8 @@ func TestSinceTouchIsExactToATick(t *testing.T) {
 		defer w.Stop()
 		var timer TimerOf[int]
 		require.Zero(t, timer.SinceTouch(), "never started")
+		time.Sleep(time.Minute)
+		w.Now()
 		require.NoError(t, w.Start(&timer, 1, time.Hour))
 		for _, silence := range []time.Duration{0, 1, 90} {
 			require.True(t, timer.Touch())

@@ -42,7 +42,7 @@ func (s State) Dismissed(why Reason) State {
 // a drain has its own pace, and must not be forgotten if its peer is heard meanwhile.
 func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	if d.p.DryRun {
-		d.out.Would[why] = true
+		d.out.Would[min(why, Check)] = true
 		return Outcome{}, false
 	}
 	if !d.p.Paced || d.s.Doom.Why != 0 {

@@ -22,6 +22,7 @@ type world struct {
 	life     rules.Life
 	policies [2]rules.Policy // the second comes with an update
 	events   []event
+	checks   bool // the user has a check
 
 	slow   *slowVisit // if visits take time, what happens meanwhile
 	wrong  string     // the first disagreement
@@ -46,6 +47,7 @@ func newWorld(life rules.Life, features ...feature) *world {
 	for i, f := range features {
 		w.name += f.name + "+"
 		f.set(&w.policies[0])
+		w.checks = w.checks || f.name == "checks"
 		if i < len(features)-1 {
 			f.set(&w.policies[1])
 		}

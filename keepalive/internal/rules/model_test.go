@@ -46,6 +46,7 @@ type model struct {
 	rescue    rules.Reason // bytes within this limit end that
 	drained   bool
 	evicted   bool
+	checkAt   rules.Time // when the user's check comes
 	retry     rules.Time // a doomed connection tries again to be closed, at the latest
 	isTrial   bool       // this visit: it tells of what has to be done by now
 	denied    bool       // this visit: the rate allows no close
@@ -91,7 +92,7 @@ type window struct {
 func (w *world) newModel() model {
 	m := model{now: born, looks: true, touched: born, received: born, sent: born, ageFrom: born}
 	p := &w.policies[0]
-	m.first = p.First
+	m.first, m.checkAt = p.First, born.Add(every)
 	m.spoke = p.First == 0
 	m.hasAge = p.MaxAge > 0
 	if p.MinBeat > 0 || p.MinBytes > 0 {
@@ -276,6 +277,13 @@ func (v *modelVisit) others() (over, acted bool) {
 		if why := v.judge(); why != 0 {
 			return v.doom(why, 0)
 		}
+	}
+	if v.w.checks && m.now >= m.checkAt {
+		v.note(rules.Inspect, 0)
+		if m.checkAt = m.now.Add(every); v.mood.wants {
+			return v.doom(rules.Check, 0)
+		}
+		return false, true
 	}
 	for i, limit := range []time.Duration{p.ReadIdle, p.WriteIdle} {
 		why := rules.ReadIdle + rules.Reason(i)

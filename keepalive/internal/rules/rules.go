@@ -16,6 +16,7 @@
 //	rate.go     the end of a window                     strikes
 //	idle.go     ReadIdle after the last byte read,      the user is asked
 //	            WriteIdle after the last one written
+//	check.go    when a check of the user's is due       the user inspects it
 //	silence.go  a timeout after the last touch          the user is asked, unless heard.go
 //	                                                    finds life in the socket
 //	            FirstMessage after the opening          the same
@@ -64,7 +65,10 @@ type Evidence struct {
 
 	Socket Socket // what it said after the last call of the user, or of the peer
 
+	CheckAt Time // when the next check of the user's is due, or 0 without any
+
 	// What came of the outcomes before, in this visit.
+	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
 	Allowed bool      // after Reserve: the rate allows its close
 	Retry   Time      // after Reserve: or else when to try again, in another visit; 0 if not asked
 	Answer  Answer    // after Ask and Probe, in this silence of the peer
@@ -126,6 +130,7 @@ const (
 	Probe                 // ask the peer: the user wishes it for Outcome.Why, or the peer is silent
 	Ask                   // ask the user about Outcome.Why
 	Tell                  // tell the user of the maximum age
+	Inspect               // have the user inspect it, by the check that is due
 	Reserve               // ask the rate for a close for Outcome.Why, now or later
 	Close                 // close the connection for Outcome.Why
 )
@@ -138,7 +143,7 @@ type Outcome struct {
 	Anyway bool // close it even if it was touched meanwhile
 
 	// What is counted.
-	Would  [Reasons]bool // without the dry run, it would be closed for these
+	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check
 	Spared bool          // it was to be closed, and the socket had heard of its peer, or may have
 	Slow   bool          // and because this program is slow: bytes wait to be read
 }

@@ -32,6 +32,7 @@ type shell struct {
 	limit  rules.Time
 	socket rules.Socket
 	beats  uint32
+	check  rules.Time // when the user's check is due, or 0
 
 	unread  bool // at the last look
 	changed bool // in its first message's time, and nobody would have touched for that
@@ -39,6 +40,9 @@ type shell struct {
 	mood   mood
 	closed rules.Reason
 }
+
+// every is how often the user's check comes.
+const every = 6 * tick
 
 // retry is after how long a connection tries again to be closed if the rate does not allow it.
 const retry = 4 * tick
@@ -50,6 +54,7 @@ type mood struct {
 	fails    bool // probes can't be sent
 	free     bool // the rate allows each close
 	pressure bool
+	wants    bool // the user's check wants the connection closed
 }
 
 // A timer is a timer of the wheel, without the wheel's rounding.
@@ -69,7 +74,7 @@ type move struct {
 }
 
 func (m move) String() string {
-	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Reserve: "reserve", rules.Close: "close", would: "would"}
+	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Inspect: "inspect", rules.Reserve: "reserve", rules.Close: "close", would: "would"}
 	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
 }
 
@@ -82,7 +87,10 @@ const (
 func open(w *world) shell {
 	p := &w.policies[0]
 	s := shell{now: born, life: w.life, socket: rules.Socket{Heard: rules.Unknown, Received: born, Sent: born}}
-	e := rules.Evidence{Draw: draw, Born: born}
+	if w.checks {
+		s.check = born.Add(every)
+	}
+	e := rules.Evidence{Draw: draw, Born: born, CheckAt: s.check}
 	s.state = rules.Open(p, &e)
 	s.limit = rules.Limit(p, s.state, &e)
 	s.timer.touched, s.timer.delay = born, p.Hop(rules.State{}, draw)
@@ -177,7 +185,7 @@ func (s *shell) run(w *world) (done []move) {
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1
 		}
-		e.Unread = s.unread
+		e.Unread, e.CheckAt = s.unread, s.check
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
@@ -186,7 +194,7 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		var out rules.Outcome
 		s.state, out = rules.Decide(p, s.state, &e, now)
-		s.unread = e.Socket.Unread > 0
+		s.unread, e.Checked = e.Socket.Unread > 0, 0
 		s.limit = rules.Limit(p, s.state, &e)
 		t.delay = p.Hop(s.state, draw)
 		if !t.due && t.deadline() < t.visit {
@@ -225,6 +233,11 @@ func (s *shell) run(w *world) (done []move) {
 			if s.mood.talks {
 				s.touch()
 			}
+		case rules.Inspect:
+			if s.check = s.now.Add(every); s.mood.wants {
+				e.Checked = rules.Check
+			}
+			asks = true
 		case rules.Tell:
 			asks = true
 		case rules.Reserve:

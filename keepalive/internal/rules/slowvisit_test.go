@@ -231,7 +231,7 @@ func (v *slowVisit) unfair(w *world, s *shell, why rules.Reason) string {
 	}
 	touched := s.now.Sub(m.touched)
 	switch {
-	case why == rules.MaxAge || why == rules.TooMany || why == rules.TooSlow || why == rules.Drain:
+	case why == rules.MaxAge || why == rules.TooMany || why == rules.TooSlow || why == rules.Check || why == rules.Drain:
 		return ""
 	case past.failed && s.state.Doom.Why == rules.NoAnswer && s.state.Doom.End < rules.UnlessRead:
 		return "" // some of its probe may have been sent

@@ -24,6 +24,7 @@ var table = [...]rule{
 	{next: doomNext, decide: (*decision).doomed, adapt: doomAdapt, always: true},
 	{next: ageNext, decide: (*decision).aged, open: ageOpen, adapt: ageAdapt},
 	{next: rateNext, decide: (*decision).rated, open: rateOpen, adapt: rateAdapt},
+	{next: checkNext, decide: (*decision).checked},
 	{next: idleNext, decide: (*decision).idled, open: idleOpen, adapt: idleAdapt},
 	{next: evictNext, decide: (*decision).evicted, always: true},
 	{decide: (*decision).silent, open: silenceOpen, adapt: silenceAdapt},
