@@ -1,7 +1,7 @@
 package keepalive
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -18,36 +18,87 @@ type Silence struct {
 	Count  uint64
 }
 
-// advisor counts silences by their length, in shares of the timeout of the connection. A
-// connection stops at each edge on its way, so the counts are exact. A connection never silent
-// for an eighth of its timeout costs nothing.
+// advisedShares are the lengths in Stats.Silences. A silence reaches 1 and more only if nobody is closed: with DryRun, or
+// because the user lets a connection live.
+var advisedShares = [...]float64{0.125, 0.25, 0.375, 0.5, 0.625, 0.75, nearMiss, 0.875, 1, 1.25, 1.5, 1.75, 2}
+
+// nearMiss is the share beyond which a silence, ended by its peer, nearly ended its connection.
+const nearMiss = 0.8
+
+// lengths are numbers of silences: those of at least each share, and the near misses.
+type lengths struct {
+	reached    [len(advisedShares)]uint64
+	nearMisses uint64
+}
+
+// add counts a silence. heard says that its peer has ended it.
+func (l *lengths) add(silence, timeout time.Duration, heard bool) {
+	share := float64(silence) / float64(timeout)
+	for i := range l.reached {
+		if share >= advisedShares[i] {
+			l.reached[i]++
+		}
+	}
+	if heard && share >= nearMiss && share < 1 {
+		l.nearMisses++
+	}
+}
+
+// advisor counts silences as they end. Stats adds those that go on.
 type advisor struct {
-	reached    [len(rules.Edges)]atomic.Uint64
-	nearMisses atomic.Uint64
+	mu    sync.Mutex
+	ended lengths
+	told  lengths // by Stats: a silence that ends while it looks at all of them may be counted twice, and no count may shrink
 }
 
-// count counts the edges and near misses found by a decision. A nil advisor is never given any: they are found
-// with Advise only.
-func (a *advisor) count(out rules.Outcome) {
-	for edge := out.Edges[0]; edge < out.Edges[1]; edge++ {
-		a.reached[edge].Add(1)
+// endsSilence counts the silence of a connection, which ends now. heard says that its peer ends it.
+func (g *Guard) endsSilence(silence time.Duration, heard bool) {
+	p := g.keeper.policy.Load()
+	if silence < p.Tick || p.advisor == nil {
+		return
 	}
-	if out.NearMiss {
-		a.nearMisses.Add(1)
+	if timeout := g.advisedTimeout(p); timeout > 0 {
+		p.advisor.mu.Lock()
+		p.advisor.ended.add(silence, timeout, heard)
+		p.advisor.mu.Unlock()
 	}
 }
 
-// get returns the counts. A nil advisor has none.
-func (a *advisor) get(timeout time.Duration) (silences []Silence, nearMisses uint64) {
+// advisedTimeout returns the timeout of the connection, or 0 if it is held: then no timeout could end it.
+func (g *Guard) advisedTimeout(p *policy) time.Duration {
+	g.mu.Lock()
+	s := g.state()
+	g.mu.Unlock()
+	switch {
+	case s.Holds > 0:
+		return 0
+	case s.Own > 0:
+		return s.Own
+	}
+	return p.Timeout
+}
+
+// advice returns the counts, and none without Config.Advise. It looks at all connections.
+func (k *Keeper) advice(p *policy) (silences []Silence, nearMisses uint64) {
+	a := p.advisor
 	if a == nil {
 		return nil, 0
 	}
-	for edge, share := range rules.Edges {
+	var open lengths
+	for _, g := range k.pool.All() {
+		if timeout := g.advisedTimeout(p); timeout > 0 {
+			open.add(g.timer.SinceTouch(), timeout, false)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, share := range advisedShares {
+		a.told.reached[i] = max(a.told.reached[i], a.ended.reached[i]+open.reached[i])
 		silences = append(silences, Silence{
-			Share:  float64(share) / 1000,
-			Length: rules.EdgeOf(timeout, edge),
-			Count:  a.reached[edge].Load(),
+			Share:  share,
+			Length: rules.Saturated(float64(p.Timeout) * share),
+			Count:  a.told.reached[i],
 		})
 	}
-	return silences, a.nearMisses.Load()
+	return silences, a.ended.nearMisses
 }

@@ -51,11 +51,12 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter.Adapter, remote net.Addr, t
 func (g *Guard) open(p *policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := rules.Evidence{Born: g.born, Draw: p.draw(g)}
+	e := &rules.Evidence{Born: g.born, Draw: p.draw(g)}
 	if p.Rate.MinBeat > 0 {
 		e.Lost = g.keeper.lost()
 	}
-	s := rules.Open(&p.rules, e, g.born)
+	e.CheckAt = g.checksNow(p, g.born)
+	s := rules.Open(&p.rules, e)
 	g.setState(s, rules.Limit(&p.rules, s, e)) // makes more for MinBeat: its window has an end
 	g.generation.Store(p.generation)
 }
@@ -83,6 +84,9 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	}
 	if p.Rate.MinBeat > 0 {
 		flags |= flagCounts
+	}
+	if p.Advise {
+		flags |= flagAdvises
 	}
 	if a == ActivityKernel && !tells {
 		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
@@ -159,7 +163,12 @@ func (g *Guard) closed(reason Reason) {
 	reason = reason.orLocal()
 	k := g.keeper
 	k.counts.closed[reason].Add(1)
-	age := k.now().Sub(g.born)
+	now := k.now()
+	age := now.Sub(g.born)
+	if g.flags.Load()&flagAdvises != 0 {
+		touched, _ := g.timer.Touched()
+		g.endsSilence(now.Sub(rules.Time(touched)), false)
+	}
 	k.ages.observe(age)
 	g.forget(reason)
 	k.log.Debug("keepalive: closed a connection", "reason", reason.String())

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 const (
@@ -24,7 +22,7 @@ const (
 // something to tell.
 type bursts struct {
 	mu           sync.Mutex
-	counts       [rules.Reasons]uint64
+	counts       [endOfAll]uint64
 	full, perKey uint64        // refused
 	second       time.Time     // begin of the present burstTime
 	many         int           // closed in it
@@ -79,8 +77,8 @@ func (b *bursts) note(k *Keeper, count func(b *bursts)) {
 func (b *bursts) tell(k *Keeper) {
 	b.mu.Lock()
 	counts, full, perKey, period := b.counts, b.full, b.perKey, b.period
-	worth := b.burst || counts[rules.Evicted] > 0 || full+perKey > 0
-	b.counts, b.full, b.perKey, b.timer, b.burst = [rules.Reasons]uint64{}, 0, 0, nil, false
+	worth := b.burst || counts[ReasonEvicted] > 0 || full+perKey > 0
+	b.counts, b.full, b.perKey, b.timer, b.burst = [endOfAll]uint64{}, 0, 0, nil, false
 	if worth {
 		b.told = time.Now()
 	}

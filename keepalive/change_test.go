@@ -253,7 +253,7 @@ func TestUpdateKeepsTheCountsOfTheSameTimeout(t *testing.T) {
 	require.NotNil(t, other)
 	require.NotSame(t, first, other)
 	require.Nil(t, advisor(2*time.Minute, false))
-	_, nearMisses := k.policy.Load().advisor.get(0)
+	_, nearMisses := k.advice(k.policy.Load())
 	require.Zero(t, nearMisses)
 }
 
@@ -303,5 +303,57 @@ func TestATimeoutOfItsOwnBeginsNow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 10*time.Minute, in)
 		requireClosed(t, k, c, ReasonIdle, begun, 10*time.Minute)
+	})
+}
+
+func TestLengthsOfSilences(t *testing.T) {
+	reached := func(silence, timeout time.Duration, heard bool) (n int, near bool) {
+		var l lengths
+		l.add(silence, timeout, heard)
+		for _, count := range l.reached {
+			n += int(count)
+		}
+		return n, l.nearMisses == 1
+	}
+	const timeout = 16 * time.Second
+	for _, c := range []struct {
+		silence, timeout time.Duration
+		reached          int
+		near             bool
+	}{
+		{2*time.Second - 1, timeout, 0, false},
+		{2 * time.Second, timeout, 1, false},
+		{12800*ms - 1, timeout, 6, false},
+		{12800 * ms, timeout, 7, true},
+		{16*time.Second - 1, timeout, 8, true},
+		{16 * time.Second, timeout, 9, false},
+		{32 * time.Second, timeout, 13, false},
+		{time.Hour, timeout, 13, false},
+		{time.Hour, math.MaxInt64, 0, false},
+		{math.MaxInt64, math.MaxInt64, 9, false},
+	} {
+		n, near := reached(c.silence, c.timeout, true)
+		require.Equal(t, c.reached, n, "%v of %v", c.silence, c.timeout)
+		require.Equal(t, c.near, near, "%v of %v", c.silence, c.timeout)
+		_, near = reached(c.silence, c.timeout, false)
+		require.False(t, near, "nobody was heard")
+	}
+}
+
+// A look at all connections may see a silence that has ended meanwhile, and no counter shrinks.
+func TestCountsOfSilencesNeverShrink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 80 * time.Second, Advise: true})
+		c, peer := pipe(k)
+		defer peer.Close()
+		time.Sleep(41 * time.Second)
+		require.EqualValues(t, 1, wouldClose(k.Stats(), 0.5))
+		_, err := Of(c).SetTimeout(80 * time.Second) // ends the silence, and nobody was heard
+		require.NoError(t, err)
+		require.EqualValues(t, 1, wouldClose(k.Stats(), 0.5))
+		release := Of(c).Hold()
+		time.Sleep(79 * time.Second)
+		release()
+		require.EqualValues(t, 1, wouldClose(k.Stats(), 0.5), "held")
 	})
 }

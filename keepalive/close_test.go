@@ -175,7 +175,7 @@ func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 }
 
 func TestCloseForAReasonThatDoesNotExistIsLocal(t *testing.T) {
-	for _, reason := range []Reason{0, reasons, 255} {
+	for _, reason := range []Reason{0, endOfAll, 255} {
 		synctest.Test(t, func(t *testing.T) {
 			var c closings
 			k := newKeeper(t, Config{OnClose: c.add})
@@ -192,7 +192,7 @@ func TestCloseForAReasonThatDoesNotExistIsLocal(t *testing.T) {
 
 // An adapter may ask for such a reason, too. The connection's share is given back.
 func TestAnAdaptersReasonThatDoesNotExistIsLocal(t *testing.T) {
-	for _, reason := range []Reason{0, reasons, 255} {
+	for _, reason := range []Reason{0, endOfAll, 255} {
 		var c closings
 		k := newKeeper(t, Config{OnClose: c.add, Room: Room{MaxPerKey: 1, Key: func(net.Addr) string { return "key" }}})
 		g, err := guardOf(k, &net.UnixAddr{Name: "alice"})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -67,8 +68,11 @@ type Config struct {
 	Room     Room     // how many connections
 	Closing  Closing  // how connections are closed
 
-	// Advise counts silences by their length, see Stats.Silences. It costs a look at a silent
-	// connection for each eighth of its timeout. It does not work with ActivityKernel.
+	// Checks are policies of the program's own, see Check. Nil means none, which costs nothing.
+	Checks []Check
+
+	// Advise counts silences by their length, see Stats.Silences. It costs some nanoseconds per touch, and
+	// Keeper.Stats looks at all connections for the silences that go on. It does not work with ActivityKernel.
 	Advise bool
 
 	// OnIdle is asked before a connection is closed for a silence: ReasonIdle,
@@ -121,6 +125,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	cfg.Rate.setDefaults()
 	cfg.Room.setDefaults(cfg.Timeout, cfg.Tick)
 	cfg.Closing.setDefaults()
+	cfg.Checks = slices.Clone(cfg.Checks)
 	return cfg, errors.Join(
 		cfg.Activity.check(),
 		notNegative("FirstMessage", cfg.FirstMessage),
@@ -133,6 +138,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Room.check(cfg),
 		cfg.Closing.check(),
 		cfg.checkAdvise(),
+		cfg.checkChecks(),
 	)
 }
 

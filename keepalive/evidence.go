@@ -19,7 +19,10 @@ type evidence struct {
 	pending  bool          // the peer has not acknowledged everything written
 	unsent   bool          // some of that is not sent yet: the peer takes no more at the moment
 
-	roundTrip time.Duration // by the kernel's estimate, or 0
+	roundTrip   time.Duration // by the kernel's estimate, or 0
+	delivery    uint64        // bytes per second lately acknowledged
+	unacked     int           // bytes written and not acknowledged, sent or not
+	retransmits int           // packets sent again
 }
 
 var nothing = evidence{received: -1, sent: -1, acked: -1}
@@ -37,13 +40,11 @@ func (g *Guard) ask() evidence {
 	return e
 }
 
-// look is what the rules want to know of the socket.
-func (g *Guard) look() *rules.Socket {
+// look is what the rules want to know of the socket, and what it has said.
+func (g *Guard) look() (s rules.Socket, e evidence) {
 	k, life := g.keeper, g.life()
-	asked := k.now()
-	e := g.ask()
-	s := &rules.Socket{
-		Asked:    asked,
+	e = g.ask()
+	s = rules.Socket{
 		Heard:    rules.Unknown,
 		Received: k.ago(e.received),
 		Sent:     k.ago(e.sent),
@@ -59,7 +60,7 @@ func (g *Guard) look() *rules.Socket {
 	}
 	switch a := g.adapter.(type) {
 	case *conn:
-		a.tell(s)
+		a.tell(&s)
 		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
 	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g.Binding())
@@ -76,7 +77,7 @@ func (g *Guard) look() *rules.Socket {
 		s.Heard = max(s.Heard, k.ago(e.acked))
 		s.Signs += e.answered
 	}
-	return s
+	return s, e
 }
 
 // fills reports whether so many bytes are enough of a receive buffer that the peer may have to wait.

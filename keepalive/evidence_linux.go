@@ -70,6 +70,11 @@ func (e *evidence) tell(info *unix.TCPInfo) {
 	e.answered = info.Bytes_acked
 	e.unsent = info.Notsent_bytes > 0
 	e.pending = e.unsent || info.Unacked > 0
+	e.delivery, e.retransmits = info.Delivery_rate, int(info.Total_retrans)
+	e.unacked = int(info.Notsent_bytes)
+	if flying := info.Bytes_sent - info.Bytes_retrans; info.Unacked > 0 && flying > info.Bytes_acked {
+		e.unacked += int(flying - info.Bytes_acked)
+	}
 }
 
 // ackedAtLeast returns how long ago the peer has acknowledged new bytes, at least. It did so at

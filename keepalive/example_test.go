@@ -256,3 +256,71 @@ func ExampleConfig_pressure() {
 	}
 	defer k.Close()
 }
+
+// A policy of the program's own: the average round trip of a connection is above a limit for too long.
+func slowRoundTrip(limit, during time.Duration) keepalive.Check {
+	return keepalive.Check{
+		Name:  "slow_round_trip",
+		Every: during / 10,
+		Inspect: func(g *keepalive.Guard, info keepalive.Info) (time.Duration, keepalive.Verdict) {
+			since, _ := g.Value().(time.Duration) // its age when the average rose above the limit
+			switch {
+			case info.MeanRoundTrip <= limit:
+				g.SetValue(nil)
+			case since == 0:
+				g.SetValue(info.Age)
+			case info.Age-since >= during:
+				return 0, keepalive.Close
+			}
+			return 0, keepalive.Ignore
+		},
+	}
+}
+
+// A client that takes 150 ms to answer a ping.
+func ExampleCheck() {
+	k, err := keepalive.New(keepalive.Config{
+		Timeout: time.Minute,
+		Checks:  []keepalive.Check{slowRoundTrip(100*time.Millisecond, 500*time.Millisecond)},
+		Probe: keepalive.Probing{After: 50 * time.Millisecond, Timeout: 30 * time.Second, Send: func(conn any) error {
+			_, err := conn.(net.Conn).Write([]byte("PING\n"))
+			return err
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer k.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ln.Close()
+
+	go func() {
+		client, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			return
+		}
+		defer client.Close()
+		for pings := bufio.NewScanner(client); pings.Scan(); {
+			time.Sleep(150 * time.Millisecond)
+			_, _ = client.Write([]byte("PONG\n"))
+		}
+	}()
+
+	conn, err := k.Listener(ln).Accept()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pongs := bufio.NewScanner(conn)
+	for pongs.Scan() {
+		keepalive.Of(conn).Pong()
+	}
+	fmt.Println(errors.Is(pongs.Err(), keepalive.CheckReason("slow_round_trip")))
+	// Output:
+	// true
+}

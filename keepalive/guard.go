@@ -62,6 +62,7 @@ const (
 	flagBegins   = 1 << 10 // see adapter.Protocol
 	flagCame     = 1 << 11 // bytes have come after the last exchange
 	flagAsks     = 1 << 12 // and the program reads on: they are no whole exchange
+	flagAdvises  = 1 << 13 // its silences are counted, see advisor
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )
@@ -181,8 +182,19 @@ func Touch(conn any) bool {
 	return g.Touch()
 }
 
-// counts reports whether touches are counted.
-func (g *Guard) counts() bool { return g.flags.Load()&flagCounts != 0 }
+// counts reports whether touches are counted, or the silences before them.
+func (g *Guard) counts() bool { return g.flags.Load()&(flagCounts|flagAdvises) != 0 }
+
+// count counts a touch.
+func (g *Guard) count() {
+	flags := g.flags.Load()
+	if flags&flagCounts != 0 {
+		g.more.Load().beats.Add(1)
+	}
+	if flags&flagAdvises != 0 {
+		g.endsSilence(g.timer.SinceTouch(), true)
+	}
+}
 
 // Touch is the package function [Touch] for this connection.
 func (g *Guard) Touch() bool {
@@ -190,7 +202,7 @@ func (g *Guard) Touch() bool {
 		return false
 	}
 	if g.counts() {
-		g.more.Load().beats.Add(1)
+		g.count()
 	}
 	return g.timer.Touch()
 }
@@ -212,9 +224,13 @@ func (g *Guard) wrote() {
 // heard is Touch for bytes, if they are life. They are no heartbeat.
 func (g *Guard) heard() {
 	g.keeper.lookAtClock()
-	if g.life() != rules.Touches {
-		g.timer.Touch()
+	switch flags := g.flags.Load(); {
+	case rules.Life(flags&lifeMask) == rules.Touches:
+		return
+	case flags&flagAdvises != 0:
+		g.endsSilence(g.timer.SinceTouch(), true)
 	}
+	g.timer.Touch()
 }
 
 // life returns what counts as life of the connection.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,9 @@ type Keeper struct {
 func New(cfg Config) (*Keeper, error) {
 	sleeps := cfg.Tick == 0
 	cfg, err := cfg.withDefaults()
+	if err == nil {
+		err = nameChecks(cfg.Checks)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +130,11 @@ func (k *Keeper) Len() int { return k.pool.Len() }
 
 // Config returns the config in force, with its defaults. A default derived from another field,
 // such as Probe.After from Timeout, is a value there: it stays if the other field is changed.
-func (k *Keeper) Config() Config { return k.policy.Load().Config }
+func (k *Keeper) Config() Config {
+	cfg := k.policy.Load().Config
+	cfg.Checks = slices.Clone(cfg.Checks)
+	return cfg
+}
 
 // Guards returns an iterator over the connections guarded when the iteration begins, less those closed when it
 // reaches them, in no particular order.

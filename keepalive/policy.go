@@ -14,13 +14,14 @@ type policy struct {
 	rules      rules.Policy
 	upgraded   rules.Policy // of upgraded connections: with their own probes
 	generation uint32
+	checks     uint32   // the first generation with these Checks
 	advisor    *advisor // nil unless Advise
 	seed       maphash.Seed
 	sleep      time.Duration // how long the wheel's hand may sleep
 }
 
 func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Duration) *policy {
-	p := &policy{Config: cfg, generation: generation, seed: seed, sleep: sleep}
+	p := &policy{Config: cfg, generation: generation, checks: generation, seed: seed, sleep: sleep}
 	p.rules = rules.Policy{
 		Tick:      cfg.Tick,
 		Sleep:     sleep,
@@ -39,7 +40,6 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 		Asks:      cfg.OnIdle != nil,
 		Tells:     cfg.Age.OnMax != nil,
 		Paced:     cfg.Closing.MaxPerSecond > 0,
-		Advises:   cfg.Advise,
 		DryRun:    cfg.Closing.DryRun,
 	}
 	p.upgraded = p.rules

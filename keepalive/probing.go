@@ -119,6 +119,10 @@ func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 	if u := g.userNow(); u != nil && u.probed != 0 {
 		roundTrip = time.Duration(max(0, g.keeper.now()-u.probed)) // just after a stop, now may be the last look at the clock
 		u.probed, u.roundTrip = 0, roundTrip
+		if roundTrip > 0 {
+			u.meanTrip += (roundTrip - cmp.Or(u.meanTrip, roundTrip)) / 8
+			u.meanTrip = cmp.Or(u.meanTrip, roundTrip)
+		}
 	}
 	g.mu.Unlock()
 	if roundTrip > 0 {

@@ -28,7 +28,7 @@ var (
 // Keeper has closed the connection, of gnet's OnClose, and as the cause of [Guard.Context].
 // errors.Is finds net.ErrClosed in it, unlike in the error after a deadline of the program's
 // own. If it is a matter of time (Timeout is true), errors.Is finds os.ErrDeadlineExceeded,
-// too. Since it is an error, %v and %s print its sentence, that of Error; String is the one word.
+// too. A [Check] has a reason of its own. Since it is an error, %v and %s print its sentence, that of Error; String is the one word.
 type Reason uint8
 
 const (
@@ -59,11 +59,14 @@ const (
 	// ReasonDrain means the server is going down.
 	ReasonDrain = Reason(rules.Drain)
 
-	reasons = Reason(rules.Reasons)
+	reasons  = Reason(rules.Check) // the first check, see CheckReason
+	endOfAll = reasons + maxChecks // beyond the last that there may be
 )
 
-// reasonTexts has the name of each reason, as in logs and metrics, and the text of the error.
-var reasonTexts = [reasons]struct{ name, text string }{
+type reasonText struct{ name, text string }
+
+// reasonTexts has the name of each reason but checks, as in logs and metrics, and the text of the error.
+var reasonTexts = [reasons]reasonText{
 	ReasonPeer:         {"peer", "closed by the peer"},
 	ReasonLocal:        {"local", "closed"},
 	ReasonIdle:         {"idle", "idle timeout"},
@@ -81,18 +84,30 @@ var reasonTexts = [reasons]struct{ name, text string }{
 
 var _ net.Error = ReasonIdle
 
-// Reasons returns all reasons, in order, say for metrics.
+// Reasons returns all reasons, in order, say for metrics: those above, and then those of the checks of all Keepers so far.
 func Reasons() []Reason {
-	all := make([]Reason, 0, reasons-1)
-	for r := ReasonPeer; r < reasons; r++ {
+	var all []Reason
+	for r := ReasonPeer; r.text().name != ""; r++ {
 		all = append(all, r)
 	}
 	return all
 }
 
+// text returns the name and the text of a reason, or none.
+func (r Reason) text() reasonText {
+	if r < reasons {
+		return reasonTexts[r]
+	}
+	if names := namesOfChecks(); int(r-reasons) < len(names) {
+		name := names[r-reasons]
+		return reasonText{name, "closed by the check " + name}
+	}
+	return reasonText{}
+}
+
 // orLocal returns the reason, or ReasonLocal if it is none.
 func (r Reason) orLocal() Reason {
-	if r == 0 || r >= reasons {
+	if r.text().name == "" {
 		return ReasonLocal
 	}
 	return r
@@ -100,18 +115,18 @@ func (r Reason) orLocal() Reason {
 
 // String returns the name of the reason: one word in lower case.
 func (r Reason) String() string {
-	if r == 0 || r >= reasons {
-		return fmt.Sprintf("Reason(%d)", uint8(r))
+	if name := r.text().name; name != "" {
+		return name
 	}
-	return reasonTexts[r].name
+	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
 
 // Error returns a sentence about the reason.
 func (r Reason) Error() string {
-	if r == 0 || r >= reasons {
-		return "keepalive: " + r.String()
+	if text := r.text().text; text != "" {
+		return "keepalive: " + text
 	}
-	return "keepalive: " + reasonTexts[r].text
+	return "keepalive: " + r.String()
 }
 
 // Timeout reports whether the connection was closed because something did not come in time.
@@ -147,6 +162,6 @@ func (r Reason) Retryable() bool {
 	case ReasonLocal, ReasonTooMany, ReasonTooSlow, ReasonFirstMessage:
 		return false
 	default:
-		return r > 0 && r < reasons
+		return r.text().name != ""
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/wheel"
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
@@ -34,8 +33,8 @@ type Stats struct {
 	Ages       histogram.Durations // of connections at their end
 	RoundTrips histogram.Durations // of probes and their answers, see Guard.Pong
 
-	// Silences and NearMisses are counted with Config.Advise, since the begin or since Update
-	// last changed Timeout. A near miss is a silence with its end in the last fifth of the
+	// Silences and NearMisses are counted with Config.Advise, since the start or since Update
+	// last changed Timeout. A near miss is a silence that its peer has ended in the last fifth of the
 	// timeout.
 	Silences   []Silence
 	NearMisses uint64
@@ -65,13 +64,13 @@ func (k *Keeper) Stats() Stats {
 		RoundTrips:    k.trips.get(),
 		Wheel:         k.pool.Wheel().Stats(),
 	}
-	s.Silences, s.NearMisses = p.advisor.get(p.Timeout)
-	for r := range rules.Reasons {
+	s.Silences, s.NearMisses = k.advice(p)
+	for r := range endOfAll {
 		if n := k.counts.closed[r].Load(); n > 0 {
-			s.Closed[Reason(r)] = n
+			s.Closed[r] = n
 		}
 		if n := k.counts.dry[r].Load(); n > 0 {
-			s.WouldClose[Reason(r)] = n
+			s.WouldClose[r] = n
 		}
 	}
 	return s
@@ -81,7 +80,7 @@ func (k *Keeper) Stats() Stats {
 type counts struct {
 	opened, spared, slow, probes, panics     atomic.Uint64
 	refusedFull, refusedPerKey, refusedDrain atomic.Uint64
-	closed, dry                              [rules.Reasons]atomic.Uint64 // by Reason
+	closed, dry                              [endOfAll]atomic.Uint64 // by Reason
 }
 
 // refuse counts a refused connection.

@@ -112,7 +112,9 @@ func (g *Guard) Hold() (release func()) {
 
 func (g *Guard) hold(n int32) {
 	var now rules.Time
-	if n < 0 { // it begins anew
+	if n > 0 {
+		g.endsSilence(g.timer.SinceTouch(), false)
+	} else { // it begins anew
 		now = g.keeper.now()
 		g.keeper.lookAtClock()
 	}
@@ -169,6 +171,19 @@ type Info struct {
 	Timeout   time.Duration // how long it may be silent, see SetTimeout
 	RoundTrip time.Duration // of the last answer to a probe, or 0, see Pong
 	Held      bool          // see Hold
+
+	// MeanRoundTrip is the mean of the round trips of probes, or 0: each new one counts an eighth, as in RFC 6298.
+	MeanRoundTrip time.Duration
+
+	// The rest is from the socket, and for a Check only: Guard.Info asks no socket. All but Received and Unread is 0 where
+	// only TCP on Linux tells.
+	SmoothedRTT  time.Duration // the kernel's mean of round trips, of all bytes acknowledged
+	Received     uint64        // bytes from the peer since the opening, read or not
+	Acked        uint64        // bytes written since the opening, and acknowledged by the peer
+	DeliveryRate uint64        // bytes per second lately acknowledged, by the kernel's estimate
+	Unread       int           // bytes that wait for this program to read them
+	Unacked      int           // bytes written and not acknowledged, sent or not
+	Retransmits  int           // packets sent again since the opening
 }
 
 // Info describes the connection. ok is false if it is not guarded.
@@ -182,7 +197,7 @@ func (g *Guard) Info() (info Info, ok bool) {
 	g.mu.Lock()
 	s := g.state()
 	if u := g.userNow(); u != nil {
-		info.RoundTrip = u.roundTrip
+		info.RoundTrip, info.MeanRoundTrip = u.roundTrip, u.meanTrip
 	}
 	g.mu.Unlock()
 	touched, _ := g.timer.Touched()

@@ -1,6 +1,9 @@
 package keepalive
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Update puts another config in force, also for open connections. Each of them is looked at by
 // the new config within its old timeout, and within a minute; there is no walk over all of
@@ -36,9 +39,15 @@ func (k *Keeper) Update(cfg Config) error {
 	case cfg.Logger != old.Logger:
 		return wrong("Logger, can't be changed")
 	}
+	if err := nameChecks(cfg.Checks); err != nil {
+		return err
+	}
 	p := newPolicy(cfg, old.generation+1, old.seed, old.sleep)
 	if cfg.Advise && old.Advise && cfg.Timeout == old.Timeout {
 		p.advisor = old.advisor
+	}
+	if slices.EqualFunc(cfg.Checks, old.Config.Checks, func(a, b Check) bool { return a.Name == b.Name && a.Every == b.Every }) {
+		p.checks = old.checks
 	}
 	k.policy.Store(p)
 	k.gauge.next.Store(0) // by the new bounds, at the next look

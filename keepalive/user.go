@@ -7,15 +7,17 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// user is the part of a connection's state for the program: a value, a context, probes.
+// user is the part of a connection's state for the program: a value, a context, probes, checks.
 type user struct {
 	value     any
 	context   context.Context
 	cancel    context.CancelCauseFunc
 	probed    rules.Time // of the first unanswered probe of a silence, or 0
 	roundTrip time.Duration
-	upgrade   *upgrade   // or nil
-	exchanges *exchanges // or nil
+	meanTrip  time.Duration // see Info.MeanRoundTrip
+	checks    *checks       // or nil
+	upgrade   *upgrade      // or nil
+	exchanges *exchanges    // or nil
 }
 
 // user returns the user of the connection, and makes it if there is none.

@@ -48,11 +48,16 @@ func (g *Guard) decideNow() {
 }
 
 // visit is one decision about a connection. A decision has no effect until apply carries it
-// out. The next decision follows, until the connection waits again or is closed.
+// out. The next decision follows, until the connection waits again or is closed. The first one is the last, too, unless
+// the user, the peer or the rate has to answer.
 type visit struct {
 	*Guard
 	policy *policy
 	seen   rules.Evidence // what came of the outcomes so far
+	asked  bool           // the socket was, and nobody was called since then
+	now    rules.Time     // just before that
+	raw    evidence       // as the socket said it
+	closes Reason         // of the last check that wants the connection closed
 	done   bool
 }
 
@@ -100,12 +105,20 @@ func (g *Guard) leave() (again bool) {
 	return again
 }
 
-// decide asks the rules.
+// see asks the socket, unless its answer still holds.
+func (v *visit) see() {
+	if !v.asked {
+		v.asked, v.now = true, v.keeper.now()
+		v.seen.Socket, v.raw = v.look()
+	}
+}
+
+// decide asks the socket, and then the rules.
 func (v *visit) decide() rules.Outcome {
+	v.see()
 	g, k := v.Guard, v.keeper
 	v.policy = k.policy.Load()
-	now := k.now()
-	pressure := k.pressure(v.policy, time.Duration(now)) // calls the user, so not with mu held
+	pressure := k.pressure(v.policy, time.Duration(v.now)) // calls the user, so not with mu held
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := v.policy.rulesOf(g)
@@ -118,7 +131,7 @@ func (v *visit) decide() rules.Outcome {
 		*e = e.Lasting()
 	}
 	if e.Begun == 0 { // later this visit may have changed the deadline
-		e.Begun = now
+		e.Begun = v.now
 		e.DueAt = rules.Time(saw.DueAt)
 		if limit := rules.Time(g.limit()); limit > 0 {
 			e.DueAt = min(e.DueAt, limit)
@@ -133,24 +146,25 @@ func (v *visit) decide() rules.Outcome {
 	}
 	e.Unread = g.flags.Load()&flagUnread != 0
 	e.Exchange = g.exchangeNow()
-	if e.Socket != nil && e.Socket.Unread > 0 && e.Exchange != rules.Never {
+	if e.Socket.Unread > 0 && e.Exchange != rules.Never {
 		g.came()
 	}
 	e.Arriving = g.hasBegun()
+	e.CheckAt = g.checksNow(v.policy, v.now)
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
 	if g.generation.Load() != v.policy.generation {
-		s = rules.Adapt(p, s, *e, now)
+		s = rules.Adapt(p, s, e, v.now)
+		g.setFlag(flagAdvises, v.policy.Advise)
 		g.generation.Store(v.policy.generation)
 	}
-	s, out := rules.Decide(p, s, *e, now)
-	if e.Socket != nil {
-		g.setFlag(flagUnread, e.Socket.Unread > 0)
-	}
+	s, out := rules.Decide(p, s, e, v.now)
+	g.setFlag(flagUnread, e.Socket.Unread > 0)
 	if out.Do != rules.Close || g.more.Load() != nil {
-		g.setState(s, rules.Limit(p, s, *e))
+		g.setState(s, rules.Limit(p, s, e))
 	}
+	e.Checked = 0 // it was for this decision
 	g.timer.SetDelay(p.Hop(s, e.Draw))
 	return out
 }
@@ -163,10 +177,9 @@ func (v *visit) apply(out rules.Outcome) {
 	case rules.Wait:
 		v.timer.RearmSeen(time.Duration(out.Until))
 	case rules.Heard:
-		v.timer.TouchAt(time.Duration(out.Until))
-	case rules.Look:
-		v.seen.Socket = v.look()
-		return
+		if v.timer.TouchAt(time.Duration(out.Until)) {
+			v.endsSilence(out.Until.Sub(v.seen.Touched), true)
+		}
 	case rules.Probe:
 		v.probe(out.Why)
 		return
@@ -175,6 +188,9 @@ func (v *visit) apply(out rules.Outcome) {
 		return
 	case rules.Tell:
 		v.tellAge()
+		return
+	case rules.Inspect:
+		v.inspect()
 		return
 	case rules.Reserve:
 		v.reserve()
@@ -196,7 +212,7 @@ func (v *visit) reserve() {
 
 // call calls the user. The socket is asked anew then: bytes may have come meanwhile without a touch.
 func (v *visit) call(name string, f func()) {
-	v.seen.Socket = nil
+	v.asked = false
 	v.keeper.call(name, f)
 }
 
@@ -255,9 +271,12 @@ func (v *visit) count(out rules.Outcome) {
 	}
 	for why, would := range out.Would {
 		if would {
-			k.counts.dry[why].Add(1)
-			k.log.Debug("keepalive: would close a connection", "reason", Reason(why).String())
+			reason := Reason(why)
+			if why == int(rules.Check) {
+				reason = v.closes
+			}
+			k.counts.dry[reason].Add(1)
+			k.log.Debug("keepalive: would close a connection", "reason", reason.String())
 		}
 	}
-	v.policy.advisor.count(out)
 }

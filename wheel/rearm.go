@@ -124,6 +124,17 @@ func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	return w.touchedBy(word)
 }
 
+// SinceTouch returns how long ago the last touch was, in whole ticks, as far as the hand has come. It is 0 for a timer that
+// was never started. Unlike [TimerOf.Touched] it takes no lock, and does not look at the clock.
+func (t *TimerOf[V]) SinceTouch() time.Duration {
+	word := t.word.Load()
+	if !isRunning(word) && touchedTick(word) == 0 {
+		return 0 // perhaps without a wheel yet
+	}
+	now := t.wheel.clock.now.Load()
+	return t.wheel.clock.span(now - min(now, touchedTick(word)))
+}
+
 // Sight is what [TimerOf.Look] sees of a timer. All instants are those of [WheelOf.Time].
 type Sight struct {
 	From, Touched time.Duration // the last touch was not before From, nor after Touched

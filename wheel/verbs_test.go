@@ -240,3 +240,26 @@ func TestHandOverIsAtOnceAndNotAfterStop(t *testing.T) {
 		require.False(t, other.IsDue())
 	})
 }
+
+func TestSinceTouchIsExactToATick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := startDue(Config{Tick: time.Second}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		defer w.Stop()
+		var timer TimerOf[int]
+		require.Zero(t, timer.SinceTouch(), "never started")
+		time.Sleep(time.Minute)
+		w.Now()
+		require.NoError(t, w.Start(&timer, 1, time.Hour))
+		for _, silence := range []time.Duration{0, 1, 90} {
+			require.True(t, timer.Touch())
+			time.Sleep(silence * time.Second)
+			w.Now()
+			require.InDelta(t, silence*time.Second, timer.SinceTouch(), float64(time.Second))
+		}
+		timer.Remove()
+		time.Sleep(time.Second)
+		w.Now()
+		require.InDelta(t, 91*time.Second, timer.SinceTouch(), float64(time.Second), "ended")
+	})
+}

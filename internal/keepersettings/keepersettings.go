@@ -40,6 +40,7 @@ func Groups(c *keepalive.Config) []settings.Group {
 			{Name: "max-age", Field: "Age.Max", Value: settings.Duration(&c.Age.Max, 0), Arg: "duration", Help: "how old a connection may become (0: any age)"},
 			{Name: "max-age-jitter", Field: "Age.Jitter", Value: settings.Share(&c.Age.Jitter), Off: c.Age.Max == 0, Arg: "share", Help: "by up to how much of that earlier (0: 0.1; negative: none)"},
 			{Name: "max-age-grace", Field: "Age.Grace", Value: settings.Duration(&c.Age.Grace, 0), Arg: "duration", Help: "how much longer after GOAWAY (0: no GOAWAY)"},
+			{Name: "checks", Value: settings.Fact(len(c.Checks))},
 			{Name: "on-max-age", Field: "Age.OnMax", Value: settings.Fact(c.Age.OnMax != nil)},
 			{Name: "min-beat", Field: "Rate.MinBeat", Value: settings.Duration(&c.Rate.MinBeat, 0), Arg: "duration", Help: "the shortest time between two lines, on average (0: any)"},
 			{Name: "min-rate", Field: "Rate.MinBytes", Value: settings.Number(&c.Rate.MinBytes), Unit: "bytes_per_second", Arg: "bytes", Help: "per second, the least from a peer that sends anything (0: any)"},

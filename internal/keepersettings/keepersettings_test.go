@@ -64,6 +64,8 @@ func change(t *testing.T, v reflect.Value) {
 		v.SetFloat(v.Float() + 0.5)
 	case v.Kind() == reflect.Bool:
 		v.SetBool(!v.Bool())
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 	case v.Kind() == reflect.Func:
 		v.Set(reflect.MakeFunc(v.Type(), nil))
 	default:

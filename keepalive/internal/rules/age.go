@@ -13,9 +13,9 @@ func (p *Policy) maxAge(draw float64) time.Duration {
 	return p.MaxAge - min(p.MaxAge, Saturated(float64(p.MaxAge)*p.MaxDraw*draw))
 }
 
-// ageDeadline returns when the age of a connection is reached, and then when its grace is
+// ageNext returns when the age of a connection is reached, and then when its grace is
 // over. Without a grace, an exchange under way is waited for.
-func (p *Policy) ageDeadline(s State, e *Evidence) Time {
+func ageNext(p *Policy, s *State, e *Evidence) Time {
 	switch {
 	case p.MaxAge == 0 || s.AgeOver:
 		return Never
@@ -27,23 +27,26 @@ func (p *Policy) ageDeadline(s State, e *Evidence) Time {
 	return s.Age.From.Add(p.maxAge(e.Draw))
 }
 
-func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
-	switch {
-	case p.MaxAge == 0:
-		return Age{}
-	case age.From == 0:
-		return Age{From: now}
-	case now < age.From.Add(p.maxAge(draw)):
-		return Age{From: age.From} // it may become older than it was told
+func ageOpen(p *Policy, s *State, e *Evidence) {
+	if p.MaxAge > 0 {
+		s.Age.From = max(e.Born, 1) // since 0 means none
 	}
-	return age
+}
+
+func ageAdapt(p *Policy, s *State, e *Evidence, now Time) {
+	s.AgeOver = false // it is closed after a dry run
+	switch age := &s.Age; {
+	case p.MaxAge == 0:
+		*age = Age{}
+	case age.From == 0:
+		age.From = now
+	case now < age.From.Add(p.maxAge(e.Draw)):
+		age.Told = 0 // it may become older than it was told
+	}
 }
 
 // aged decides about a connection at its maximum age.
 func (d *decision) aged() (Outcome, bool) {
-	if d.now < d.p.ageDeadline(d.s, &d.e) || d.s.Doom.isSealed() {
-		return Outcome{}, false
-	}
 	age := &d.s.Age
 	if age.Told == 0 {
 		age.Told = d.now
@@ -54,10 +57,8 @@ func (d *decision) aged() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
-	if d.p.MaxGrace == 0 {
-		if out, wanted, yes := d.requested(d.p.ageDeadline(d.s, &d.e)); wanted || yes {
-			return out, wanted
-		}
+	if d.p.MaxGrace == 0 && d.isRequested(ageNext(d.p, &d.s, d.e)) {
+		return Outcome{}, false
 	}
 	d.s.AgeOver = true
 	return d.doom(MaxAge, WhenAllowed)

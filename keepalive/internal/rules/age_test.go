@@ -39,9 +39,9 @@ func TestMaxAge(t *testing.T) {
 		}, rules.Never},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := rules.Open(&c.policy, rules.Evidence{Born: at(5)}, at(5))
+			s := rules.Open(&c.policy, &rules.Evidence{Born: at(5)})
 			s = trace(t, c.policy, s, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Retry: rules.Never}))
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, &rules.Evidence{Retry: rules.Never}))
 		})
 	}
 }
@@ -64,14 +64,14 @@ func TestMaxAgeIsDrawn(t *testing.T) {
 		{rules.Policy{MaxAge: 1}, 5, 0, 6},
 	} {
 		e := rules.Evidence{Born: c.born, Draw: c.draw}
-		s := rules.Open(&c.p, e, c.born)
-		require.Equal(t, c.want, rules.Limit(&c.p, s, e), "%+v", c)
+		s := rules.Open(&c.p, &e)
+		require.Equal(t, c.want, rules.Limit(&c.p, s, &e), "%+v", c)
 	}
 }
 
 // An update in the first instant of all does not begin the age anew.
 func TestMaxAgeFromTheFirstInstant(t *testing.T) {
 	p := rules.Policy{MaxAge: 20 * tick}
-	s := rules.Adapt(&p, rules.Open(&p, rules.Evidence{}, 0), rules.Evidence{}, at(10))
-	require.Equal(t, at(20)+1, rules.Limit(&p, s, rules.Evidence{}))
+	s := rules.Adapt(&p, rules.Open(&p, &rules.Evidence{}), &rules.Evidence{}, at(10))
+	require.Equal(t, at(20)+1, rules.Limit(&p, s, &rules.Evidence{}))
 }

@@ -10,12 +10,12 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 	if !e.Quiet {
 		s.Silence = Silence{}
 	}
-	d := decision{p: p, s: s, e: e, now: now}
+	d := decision{p: p, s: s, e: &e, now: now}
 	end, why := Never, Reason(0)
 	if s.Holds == 0 {
 		end, why = d.silenceDeadline()
 	}
-	if age := p.ageDeadline(s, &e); age < Never {
+	if age := ageNext(p, &s, &e); age < Never {
 		if s.Age.Told == 0 {
 			age = age.Add(p.MaxGrace)
 		}

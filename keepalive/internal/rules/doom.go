@@ -42,7 +42,7 @@ func (s State) Dismissed(why Reason) State {
 // a drain has its own pace, and must not be forgotten if its peer is heard meanwhile.
 func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	if d.p.DryRun {
-		d.out.Would[why] = true
+		d.out.Would[min(why, Check)] = true
 		return Outcome{}, false
 	}
 	if !d.p.Paced || d.s.Doom.Why != 0 {
@@ -52,28 +52,41 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	return d.finish(), true
 }
 
-// doomed decides about a condemned connection. Until the rate allows its close, its peer may still fall
+// doomNext returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
 // silent. Each visit tries anew: so the instant of the next try needs no place in State.
+func doomNext(_ *Policy, s *State, e *Evidence) Time {
+	switch q := s.Doom; {
+	case q.Why == 0:
+		return Never
+	case q.End == Between:
+		return e.Exchange
+	case q.End == AtOnce:
+		return 0
+	}
+	return e.Retry
+}
+
+func doomAdapt(p *Policy, s *State, _ *Evidence, _ Time) {
+	if p.DryRun && s.Doom.End.isPaced() {
+		s.Doom = Doom{}
+	}
+}
+
+// doomed closes a condemned connection, unless it is rescued.
 func (d *decision) doomed() (Outcome, bool) {
-	q := d.s.Doom
-	switch {
-	case q.Why == 0, q.End.isPaced() && d.e.Retry > 0:
-		return Outcome{}, false
-	case q.End == Between, q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0:
-		out, wanted, yes := d.requested(d.e.Exchange)
-		if yes && q.End != Between { // begun meanwhile
-			d.s.Doom, d.s.AgeOver = Doom{}, false
+	switch q := d.s.Doom; {
+	case q.End == Between:
+		if d.isRequested(d.e.Exchange) {
+			return Outcome{}, false
 		}
-		if wanted || yes {
-			return out, wanted
+	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0:
+		if d.isRequested(d.e.Exchange) { // begun meanwhile
+			d.s.Doom, d.s.AgeOver = Doom{}, false
+			return Outcome{}, false
 		}
 	case q.End >= UnlessRead:
-		if out, wanted := d.look(0); wanted {
-			return out, true
-		}
-		if _, end := d.idleFor(idleReasons[q.End-UnlessRead]); d.socket.Asked < end || d.s.Holds > 0 { // rescued
-			d.s.Doom = Doom{}
-			d.s.Idles.At = d.socket.Asked
+		if _, end := d.idleFor(idleReasons[q.End-UnlessRead]); d.now < end || d.s.Holds > 0 {
+			d.s.Doom, d.s.Idles.At = Doom{}, d.now
 			return Outcome{}, false
 		}
 	}
@@ -92,4 +105,29 @@ func (d *decision) finish() Outcome {
 // quiet is Evidence.Quiet.
 func (s State) IsLeaving(quiet bool) bool {
 	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Leaving
+}
+
+func evictNext(_ *Policy, s *State, _ *Evidence) Time {
+	if s.Evicted {
+		return 0
+	}
+	return Never
+}
+
+// evicted closes one of the idlest connections, which has to make room, unless it was heard.
+func (d *decision) evicted() (Outcome, bool) {
+	d.s.Evicted = false
+	switch k := &d.e.Socket; {
+	case !d.e.Due, d.e.Touched.Add(d.p.EvictIdle) > d.now: // touched meanwhile; it may be due again, for something else
+	case d.s.Holds > 0: // and not the idlest any more
+		return d.hear(d.now), true
+	case d.e.Life != Touches && k.Heard != Unknown && k.Heard.Add(d.p.EvictIdle) > d.now:
+		return d.hear(k.Heard), true
+	case k.Unread > 0: // it is read first
+	case d.p.DryRun:
+		d.out.Would[Evicted] = true
+	default:
+		return Outcome{Do: Close, Why: Evicted}, true
+	}
+	return Outcome{}, false
 }

@@ -34,7 +34,6 @@ func TestDoom(t *testing.T) {
 			{now: at(16), with: and(mute, retryAt(at(18))), want: wait(at(18))},
 		}, rules.Never},
 		{"nothing was read", doomed(rules.ReadIdle), []row{
-			{now: at(9), with: allowed, want: look},
 			{now: at(9), with: and(allowed, moved(0, at(9))), want: ends(rules.ReadIdle)},
 		}, rules.Never},
 		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: and(allowed, moved(0, 0)), want: ends(rules.WriteIdle)}}, rules.Never},
@@ -44,7 +43,7 @@ func TestDoom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := trace(t, p, c.state, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&p, s, rules.Evidence{Retry: rules.Never}))
+			require.Equal(t, c.limit, rules.Limit(&p, s, &rules.Evidence{Retry: rules.Never}))
 		})
 	}
 }

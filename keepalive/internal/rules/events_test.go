@@ -30,7 +30,7 @@ var features = []feature{
 	{"pressure", func(p *rules.Policy) { p.Pressed = 4 * tick }, []event{press}},
 	{"pace", func(p *rules.Policy) { p.Paced = true }, []event{allow}},
 	{"asks", func(p *rules.Policy) { p.Asks = true }, []event{extend, pardon, probeIt, condemn, talk, talkProbe}},
-	{"advises", func(p *rules.Policy) { p.Advises = true }, nil},
+	{"checks", func(*rules.Policy) {}, []event{want}},
 	{"dry", func(p *rules.Policy) { p.DryRun = true }, nil},
 	{"own", func(*rules.Policy) {}, []event{own}},
 	{"slow", func(*rules.Policy) {}, []event{arrive, read}},
@@ -173,6 +173,10 @@ var (
 	}}
 	allow = event{"the rate allows closes or not", func(_ *world, s *shell, _ *model) bool {
 		s.mood.free = !s.mood.free
+		return true
+	}}
+	want = event{"the user's check wants it closed or not", func(_ *world, s *shell, _ *model) bool {
+		s.mood.wants = !s.mood.wants
 		return true
 	}}
 	press = event{"pressure or not", func(_ *world, s *shell, _ *model) bool {

@@ -20,17 +20,14 @@ func (s State) EndsBetween() Reason {
 	return 0
 }
 
-// requested reports whether a request of a connection with exchanges is under way, or has begun to arrive, read or unread:
-// then the connection is not to be closed between two exchanges. Bytes that may be something else, such as a handshake,
-// stand for a request until the last word after them is over. The socket is not asked before an instant.
-func (d *decision) requested(end Time) (out Outcome, wanted, yes bool) {
+// isRequested reports whether a request of a connection with exchanges is under way, or has begun to arrive, read or
+// unread: then the connection is not to be closed between two exchanges. Bytes that may be something else, such as a
+// handshake, stand for a request until the last word after them is over. end is when the connection was to be closed.
+func (d *decision) isRequested(end Time) bool {
 	if d.now < d.e.Exchange || d.e.Exchange == 0 {
-		return Outcome{}, false, d.e.Exchange != 0
+		return d.e.Exchange != 0
 	}
-	if out, wanted := d.look(end); wanted {
-		return out, true, false
-	}
-	k := d.socket
-	recent := k.Received != Unknown && k.Received.Add(LastWord) > k.Asked
-	return Outcome{}, false, (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
+	k := &d.e.Socket
+	recent := k.Received != Unknown && k.Received.Add(LastWord) > d.now
+	return (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
 }

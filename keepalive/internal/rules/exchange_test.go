@@ -40,7 +40,6 @@ func TestExchanges(t *testing.T) {
 			{now: at(20), with: underWay, want: tell},
 			{now: at(20), with: underWay, want: quiet},
 			{now: at(21), with: over, want: quiet},
-			{now: at(22), with: exchangeUntil(at(22)), want: look},
 			{now: at(22), with: over, want: ends(rules.MaxAge)},
 		}, 0},
 		{"an age, and an unread request", age, rules.State{}, []row{
@@ -95,7 +94,6 @@ func TestExchanges(t *testing.T) {
 			{now: at(19), with: over, want: quiet},
 			{now: at(21), with: over, want: tell},
 			{now: at(21), with: over, want: quiet},
-			{now: at(22), with: exchangeUntil(at(22)), want: look},
 			{now: at(22), with: and(over, unread), want: quiet},
 			{now: at(22), with: and(over, arriving), want: quiet},
 			{now: at(22), with: and(over, came(at(22))), want: quiet},
@@ -113,11 +111,11 @@ func TestExchanges(t *testing.T) {
 		{"a drain has no more time", age, drained.Condemned(rules.Drain), []row{{now: at(3), with: underWay, want: ends(rules.Drain)}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := rules.Open(&c.policy, rules.Evidence{Born: at(5)}, at(5))
+			s := rules.Open(&c.policy, &rules.Evidence{Born: at(5)})
 			s.Doom = c.state.Doom
 			s = trace(t, c.policy, s, c.rows...)
-			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{Exchange: at(22), Retry: rules.Never}))
-			s = rules.Adapt(&c.policy, s, rules.Evidence{}, at(30))
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, &rules.Evidence{Exchange: at(22), Retry: rules.Never}))
+			s = rules.Adapt(&c.policy, s, &rules.Evidence{}, at(30))
 			require.True(t, c.state.Doom.Why == 0 || s.Doom.Why != 0, "an update keeps a drain")
 		})
 	}
@@ -139,14 +137,14 @@ func TestEachLimitHoldsUntilTheEndOfAnExchange(t *testing.T) {
 	} {
 		p := c.policy
 		p.Timeout, p.Paced = 1000*tick, true
-		s := rules.Open(&p, rules.Evidence{}, 0).Dismissed(rules.Drain)
+		s := rules.Open(&p, &rules.Evidence{}).Dismissed(rules.Drain)
 		if why == rules.MaxAge {
 			s.Age.Told = at(9)
 		}
 		underWay := rules.Evidence{Exchange: rules.Never}
-		require.Equal(t, at(10), rules.Limit(&p, s, underWay), "%v", why)
+		require.Equal(t, at(10), rules.Limit(&p, s, &underWay), "%v", why)
 		s = trace(t, p, s, row{now: at(10), with: and(exchangeUntil(rules.Never), c.with), want: ends(why)})
-		require.Zero(t, rules.Limit(&p, s, underWay), "%v", why)
+		require.Zero(t, rules.Limit(&p, s, &underWay), "%v", why)
 	}
 }
 

@@ -22,6 +22,7 @@ type world struct {
 	life     rules.Life
 	policies [2]rules.Policy // the second comes with an update
 	events   []event
+	checks   bool // the user has a check
 
 	slow   *slowVisit // if visits take time, what happens meanwhile
 	wrong  string     // the first disagreement
@@ -46,6 +47,7 @@ func newWorld(life rules.Life, features ...feature) *world {
 	for i, f := range features {
 		w.name += f.name + "+"
 		f.set(&w.policies[0])
+		w.checks = w.checks || f.name == "checks"
 		if i < len(features)-1 {
 			f.set(&w.policies[1])
 		}
@@ -63,7 +65,7 @@ func newWorld(life rules.Life, features ...feature) *world {
 // possible reports whether a Config allows that.
 func possible(life rules.Life, features ...feature) bool {
 	for _, f := range features {
-		if f.name == "probes" && life == rules.ReadsWrite || life == rules.Arrivals && (f.name == "advises" || f.name == "beats") {
+		if f.name == "probes" && life == rules.ReadsWrite || life == rules.Arrivals && f.name == "beats" {
 			return false
 		}
 	}
@@ -97,7 +99,7 @@ func (w *world) dueUntil(s *shell, m *model, until rules.Time) {
 		trial := *m
 		trial.now, trial.isTrial = t, true
 		for _, done := range trial.visit(w, s.policy, s.mood, t) {
-			if done.do != nearMiss && until > w.latest(s, m, t) {
+			if until > w.latest(s, m, t) {
 				w.wrong = fmt.Sprintf("nobody looks until %v, and at %v %v has to be done\n%s", until.Sub(born), t.Sub(born), done, detail(s, m))
 			}
 		}

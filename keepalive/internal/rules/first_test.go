@@ -17,7 +17,6 @@ func TestFirstMessage(t *testing.T) {
 	}{
 		{"nothing came", 0, []row{
 			{now: at(5) - 1, want: wait(at(5))},
-			{now: at(5), want: look},
 			{now: at(5), with: mute, want: closes(rules.FirstMessage)},
 		}},
 		{"opened later", at(100), []row{
@@ -39,8 +38,8 @@ func TestFirstMessage(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := rules.Open(&p, rules.Evidence{Born: c.born}, c.born)
-			require.Equal(t, rules.Never, rules.Limit(&p, s, rules.Evidence{Born: c.born}))
+			s := rules.Open(&p, &rules.Evidence{Born: c.born})
+			require.Equal(t, rules.Never, rules.Limit(&p, s, &rules.Evidence{Born: c.born}))
 			trace(t, p, s, c.rows...)
 		})
 	}
@@ -49,28 +48,26 @@ func TestFirstMessage(t *testing.T) {
 	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, short.Hop(rules.State{}, 0)))
 	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, short.Hop(rules.State{}, 0)))
 	require.Equal(t, 5*tick, p.FirstLook(rules.Arrivals, p.Hop(rules.State{}, 0)))
-	trace(t, short, rules.Open(&short, rules.Evidence{}, 0), // nobody touches for the first message, and the timeout begins with it
-		row{now: at(4), with: kernel, want: look},
+	trace(t, short, rules.Open(&short, &rules.Evidence{}), // nobody touches for the first message, and the timeout begins with it
 		row{now: at(4), with: and(kernel, mute), want: wait(at(8))},
 		row{now: at(8), with: and(kernel, asked(rules.Socket{Heard: at(5), Signs: 1})), want: heard(at(5))},
 		row{now: at(9), with: and(kernel, asked(rules.Socket{Heard: at(5), Signs: 1}), func(e *rules.Evidence) { e.Touched = at(5) }), want: closes(rules.Idle)})
-	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
+	trace(t, short, rules.Open(&short, &rules.Evidence{}),
 		row{now: at(8), with: and(kernel, mute), want: wait(at(10))},
 		row{now: at(10), with: and(kernel, mute), want: closes(rules.FirstMessage)})
 
-	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
+	trace(t, short, rules.Open(&short, &rules.Evidence{}),
 		row{now: at(4), with: and(acks, mute), want: wait(at(8))},
 		row{now: at(8), with: and(acks, asked(rules.Socket{Heard: at(5), Signs: 1})), want: heard(at(5))})
 	changed := func(e *rules.Evidence) { e.Changed = true }
-	trace(t, short, rules.Open(&short, rules.Evidence{}, 0), // the change is a touch, and nobody is slow
-		row{now: at(2), with: changed, want: look},
+	trace(t, short, rules.Open(&short, &rules.Evidence{}), // the change is a touch, and nobody is slow
 		row{now: at(2), with: and(changed, asked(rules.Socket{Heard: at(1), Signs: 1, Unread: 1})), want: rules.Outcome{Do: rules.Heard, Until: at(2)}})
-	trace(t, short, rules.Open(&short, rules.Evidence{}, 0),
+	trace(t, short, rules.Open(&short, &rules.Evidence{}),
 		row{now: at(2), with: and(changed, mute), want: wait(at(10))},
 		row{now: at(2), with: and(changed, kernel, mute), want: wait(at(6))})
 
 	p.First = forever
-	s := rules.Open(&p, rules.Evidence{Born: 7}, 7)
+	s := rules.Open(&p, &rules.Evidence{Born: 7})
 	trace(t, p, s, row{now: rules.Never - 1, want: wait(rules.Never)})
 }
 
@@ -79,7 +76,6 @@ func TestFirstMessageDuringTheQuestion(t *testing.T) {
 	p := rules.Policy{Timeout: 60 * tick, First: 10 * tick, Asks: true}
 	changed := and(life(rules.Touches), answer(rules.FirstMessage, rules.Verdict(5*tick)), func(e *rules.Evidence) { e.Changed = true })
 	opened := rules.State{Silence: rules.Silence{Stage: rules.Opened, Why: rules.FirstMessage, Until: at(10)}}
-	trace(t, p, opened, row{now: at(10), with: changed, want: look})
 	trace(t, p, opened, row{now: at(10), with: and(asked(rules.Socket{Heard: at(10), Signs: 1}), changed), want: rules.Outcome{Do: rules.Heard, Until: at(10)}})
 	trace(t, p, opened, row{now: at(10), with: and(mute, changed), want: wait(at(15))})
 }
@@ -88,9 +84,9 @@ func TestFirstMessageDuringTheQuestion(t *testing.T) {
 // by the new policy, and zero means Timeout.
 func TestFirstMessageAfterUpdate(t *testing.T) {
 	p := rules.Policy{Tick: tick, Timeout: 16 * tick, First: 5 * tick}
-	s := rules.Open(&p, rules.Evidence{}, 0)
+	s := rules.Open(&p, &rules.Evidence{})
 	p.First = 0
-	s = rules.Adapt(&p, s, rules.Evidence{}, at(1))
+	s = rules.Adapt(&p, s, &rules.Evidence{}, at(1))
 	trace(t, p, s,
 		row{now: at(4), want: wait(at(5))},
 		row{now: at(5), with: and(life(rules.Touches), asked(rules.Socket{Received: at(3), Taken: 1})), want: sparedUntil(at(7))},
@@ -118,24 +114,24 @@ func TestAdapt(t *testing.T) {
 		{"rates go on", rules.Policy{MinBeat: 1}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}},
 		{"rates end", rules.Policy{}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{}},
 		{"read idle is looked at anew", rules.Policy{ReadIdle: 1}, rules.State{Idles: rules.Idles{At: 5, Spent: [2]rules.Time{1, 2}}}, rules.State{}},
-		{"ignored by the policy before", rules.Policy{}, silence(rules.Silence{Stage: rules.Ignored, Edge: 3, Why: rules.Idle, Until: 5}), silence(rules.Silence{Edge: 3})},
+		{"ignored by the policy before", rules.Policy{}, silence(rules.Silence{Stage: rules.Ignored, Why: rules.Idle, Until: 5}), silence(rules.Silence{})},
 		{"extended", rules.Policy{}, silence(rules.Silence{Stage: rules.Extended, Until: 5}), silence(rules.Silence{Stage: rules.Extended, Until: 5})},
 		{"leaving", rules.Policy{}, silence(rules.Silence{Stage: rules.Leaving, Until: 5}), silence(rules.Silence{Stage: rules.Leaving, Until: at(50)})},
 		{"leaving, and the program is slow", rules.Policy{}, silence(rules.Silence{Stage: rules.Leaving, Slow: true, Until: 5}), silence(rules.Silence{Stage: rules.Leaving, Slow: true, Until: 5})},
-		{"leaving, and a dry run", dry, silence(rules.Silence{Stage: rules.Leaving, Edge: 3, Until: 5}), silence(rules.Silence{Edge: 3})},
-		{"probes are gone", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 1, Rounds: 2, Edge: 3, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{Rounds: 2, Edge: 3})},
+		{"leaving, and a dry run", dry, silence(rules.Silence{Stage: rules.Leaving, Until: 5}), silence(rules.Silence{})},
+		{"probes are gone", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 1, Rounds: 2, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{Rounds: 2})},
 		{"probes are gone, and it waits", rules.Policy{}, silence(rules.Silence{Stage: rules.Leaving, Why: rules.NoAnswer, Until: 5}), silence(rules.Silence{})},
 		{"the last probe is answered", rules.Policy{}, silence(rules.Silence{Stage: rules.Probing, Probes: 255, Until: 5}), silence(rules.Silence{Stage: rules.Probing, Probes: 255, Until: 5})},
 		{"condemned, and a dry run", dry, doomed, rules.State{}},
 		{"condemned", rules.Policy{}, doomed, doomed},
 		{"drained, and a dry run", dry, condemned, condemned},
 	} {
-		require.Equal(t, c.want, rules.Adapt(&c.p, c.from, rules.Evidence{}, at(50)), c.name)
+		require.Equal(t, c.want, rules.Adapt(&c.p, c.from, &rules.Evidence{}, at(50)), c.name)
 	}
 }
 
 // A policy that begins later finds nothing of the opening.
 func TestOpeningWithoutPoliciesIsNotRemembered(t *testing.T) {
 	p := rules.Policy{Tick: tick, Timeout: 16 * tick}
-	require.Zero(t, rules.Open(&p, rules.Evidence{Born: at(3)}, at(3)))
+	require.Zero(t, rules.Open(&p, &rules.Evidence{Born: at(3)}))
 }

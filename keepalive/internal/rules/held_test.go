@@ -22,7 +22,6 @@ func TestHeld(t *testing.T) {
 		rows   []row
 	}{
 		{name: "the peer takes nothing", rows: []row{
-			{now: at(16), want: look},
 			{now: at(16), with: stuck(7), want: wait(at(32))},
 			{now: at(20), with: stuck(7), want: wait(at(32))},
 			{now: at(32), with: stuck(7), want: closes(rules.Idle)},

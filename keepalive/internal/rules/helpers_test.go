@@ -30,33 +30,27 @@ func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State
 	}
 	unread := false
 	for i, r := range rows {
-		e := rules.Evidence{Quiet: true, Due: true, DueAt: r.now, Begun: r.now}
+		e := rules.Evidence{Socket: silentSocket, Quiet: true, Due: true, DueAt: r.now, Begun: r.now}
 		e.Unread = unread
 		if r.with != nil {
 			r.with(&e)
 		}
 		var out rules.Outcome
-		s, out = rules.Decide(&p, s, e, r.now)
-		unread = e.Socket != nil && e.Socket.Unread > 0
+		s, out = rules.Decide(&p, s, &e, r.now)
+		unread = e.Socket.Unread > 0
 		require.Equal(t, r.want, out, "row %d, at %v; state %+v", i, time.Duration(r.now), s)
 	}
 	return s
 }
 
+var silentSocket = rules.Socket{Heard: rules.Unknown, Received: rules.Unknown, Sent: rules.Unknown}
+
 // mute is a socket without any sign of life.
-func mute(e *rules.Evidence) {
-	e.Socket = &rules.Socket{Asked: rules.Never, Heard: rules.Unknown, Received: rules.Unknown, Sent: rules.Unknown}
-}
+func mute(e *rules.Evidence) { e.Socket = silentSocket }
 
 // asked is what the socket says.
 func asked(k rules.Socket) func(e *rules.Evidence) {
-	k.Asked = rules.Never
-	return func(e *rules.Evidence) { e.Socket = &k }
-}
-
-// askedAt is when the socket was asked.
-func askedAt(at rules.Time) func(e *rules.Evidence) {
-	return func(e *rules.Evidence) { e.Socket.Asked = at }
+	return func(e *rules.Evidence) { e.Socket = k }
 }
 
 // backlog is a socket with a backlog: the peer last took some of it at an instant.
@@ -105,10 +99,7 @@ func probedFor(why rules.Reason, what rules.Probed) func(e *rules.Evidence) {
 
 func wait(until rules.Time) rules.Outcome { return rules.Outcome{Do: rules.Wait, Until: until} }
 
-var (
-	look  = rules.Outcome{Do: rules.Look}
-	probe = rules.Outcome{Do: rules.Probe} // since the peer is silent
-)
+var probe = rules.Outcome{Do: rules.Probe} // since the peer is silent
 
 // probeFor is a probe because of ReadIdle or WriteIdle.
 func probeFor(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Probe, Why: why} }

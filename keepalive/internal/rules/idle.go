@@ -11,13 +11,21 @@ type Idles struct {
 // idleReasons are the kinds of Idles, in the order of Idles.Spent.
 var idleReasons = [...]Reason{ReadIdle, WriteIdle}
 
-// idleDeadline returns when to look for ReadIdle and WriteIdle.
-func (p *Policy) idleDeadline(q Idles) Time {
+// idleNext returns when to look for ReadIdle and WriteIdle.
+func idleNext(p *Policy, s *State, _ *Evidence) Time {
 	if p.idlePeriod() == 0 {
 		return Never
 	}
-	return q.At
+	return s.Idles.At
 }
+
+func idleOpen(p *Policy, s *State, e *Evidence) {
+	if period := p.idlePeriod(); period > 0 {
+		s.Idles.At = e.Born.Add(period)
+	}
+}
+
+func idleAdapt(_ *Policy, s *State, _ *Evidence, _ Time) { s.Idles = Idles{} }
 
 // idlePeriod returns how often to look for ReadIdle and WriteIdle at least, or 0 for never.
 func (p *Policy) idlePeriod() time.Duration { return least(p.ReadIdle, p.WriteIdle) }
@@ -26,9 +34,6 @@ func (p *Policy) idlePeriod() time.Duration { return least(p.ReadIdle, p.WriteId
 // long.
 func (d *decision) idled() (Outcome, bool) {
 	q := &d.s.Idles
-	if d.now < d.p.idleDeadline(*q) || d.s.Doom.isSealed() {
-		return Outcome{}, false
-	}
 	for i, a := range d.e.Idle {
 		switch {
 		case !d.inForce(a) || a.Verdict != ProbeIt:
@@ -38,9 +43,6 @@ func (d *decision) idled() (Outcome, bool) {
 			q.At, q.Spent[i] = d.now.Add(d.p.idlePeriod()), d.now
 			return d.doom(NoAnswer, WhenAllowed)
 		}
-	}
-	if out, wanted := d.look(q.At); wanted {
-		return out, true
 	}
 	for {
 		why, next := d.idle()
@@ -67,7 +69,7 @@ func (d *decision) idled() (Outcome, bool) {
 			}
 			return Outcome{Do: Probe, Why: why}, true
 		}
-		q.Spent[why-ReadIdle] = d.socket.Asked
+		q.Spent[why-ReadIdle] = d.now
 		if d.p.Asks && a.Verdict == Pardon {
 			continue
 		}
@@ -82,8 +84,8 @@ func (d *decision) inForce(a Answer) bool {
 	return a.For == ReadIdle && d.p.ReadIdle > 0 || a.For == WriteIdle && d.p.WriteIdle > 0
 }
 
-// probedIdle decides about a connection that was probed because the user has said so. The socket is not asked: what it
-// sent last is the probe. The connection is looked at again as if it had not been silent before.
+// probedIdle decides about a connection that was probed because the user has said so. What the socket sent last is
+// the probe, so it is not judged. The connection is looked at again as if it had not been silent before.
 func (d *decision) probedIdle(a Answer) (Outcome, bool) {
 	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
 	if !d.e.Due || a.Probed == Answered || d.isFinal() { // the answer to an earlier one must come in its time
@@ -99,8 +101,8 @@ func (d *decision) idle() (why Reason, next Time) {
 	if d.s.Holds > 0 {
 		return 0, again
 	}
-	if d.slowToRead() {
-		d.out.Spared, d.out.Slow, d.s.Released = true, d.socket.Unread > 0, d.now
+	if d.isUnread() {
+		d.out.Spared, d.out.Slow, d.s.Released = true, d.e.Socket.Unread > 0, d.now
 	}
 	next = Never
 	for i, reason := range idleReasons {
@@ -108,7 +110,7 @@ func (d *decision) idle() (why Reason, next Time) {
 		a := d.e.Idle[i]
 		answered := d.p.Asks && a.For != 0
 		switch {
-		case d.socket.Asked < end:
+		case d.now < end:
 			next = min(next, end)
 			continue
 		case answered && since > a.Asked && a.Verdict <= 0 && (reason == ReadIdle || d.e.askedSince(a)):
@@ -125,15 +127,15 @@ func (d *decision) idle() (why Reason, next Time) {
 	return why, next
 }
 
-// slowToRead reports whether ReadIdle is over since this program is slow to read, or was until now.
+// isUnread reports whether ReadIdle is over since this program is slow to read, or was until now.
 // Then the silence is no fault of the peer. A hanging program must not keep its dead connections for
 // ever.
-func (d *decision) slowToRead() bool {
+func (d *decision) isUnread() bool {
 	since, end := d.idleFor(ReadIdle)
-	if d.socket.Asked < end || since < d.s.Idles.Spent[0] || d.e.Idle[0].For != 0 && since <= d.e.Idle[0].Asked {
+	if d.now < end || since < d.s.Idles.Spent[0] || d.e.Idle[0].For != 0 && since <= d.e.Idle[0].Asked {
 		return false
 	}
-	k := d.socket
+	k := &d.e.Socket
 	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
 		return d.late(d.e.DueAt) && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
 	}
@@ -144,14 +146,14 @@ func (d *decision) slowToRead() bool {
 	for range 1 + maxRounds {
 		end = end.Add(d.p.ReadIdle)
 	}
-	return k.Asked < end
+	return d.now < end
 }
 
 // idleFor returns since when nothing was read, or written, and the end of the limit.
 func (d *decision) idleFor(why Reason) (since, end Time) {
-	last, limit := d.socket.Received, d.p.ReadIdle
+	last, limit := d.e.Socket.Received, d.p.ReadIdle
 	if why == WriteIdle {
-		last, limit = d.socket.Sent, d.p.WriteIdle
+		last, limit = d.e.Socket.Sent, d.p.WriteIdle
 	}
 	if limit == 0 || last == Unknown {
 		return last, Never

@@ -46,11 +46,11 @@ type model struct {
 	rescue    rules.Reason // bytes within this limit end that
 	drained   bool
 	evicted   bool
+	checkAt   rules.Time // when the user's check comes
 	retry     rules.Time // a doomed connection tries again to be closed, at the latest
 	isTrial   bool       // this visit: it tells of what has to be done by now
 	denied    bool       // this visit: the rate allows no close
 	window    window
-	nearMiss  bool // the silence before was one
 	ended     bool
 	talked    bool // this visit: the connection was touched, so its silence is over
 	probeLost bool // this visit
@@ -69,7 +69,6 @@ type silence struct {
 	signs    int // at the last look
 	taken    int
 	full     bool // at the last look, the peer could send no more
-	edges    int
 }
 
 type stage int
@@ -93,7 +92,7 @@ type window struct {
 func (w *world) newModel() model {
 	m := model{now: born, looks: true, touched: born, received: born, sent: born, ageFrom: born}
 	p := &w.policies[0]
-	m.first = p.First
+	m.first, m.checkAt = p.First, born.Add(every)
 	m.spoke = p.First == 0
 	m.hasAge = p.MaxAge > 0
 	if p.MinBeat > 0 || p.MinBytes > 0 {
@@ -107,9 +106,6 @@ func (m *model) isFull() bool { return m.arrived-m.taken == 2 }
 
 // live is a sign of life at an instant: a new silence begins.
 func (m *model) live(when rules.Time) {
-	if e := m.silence.edges; e == 7 || e == 8 { // 800 and 875 of 1000 were reached
-		m.nearMiss = true
-	}
 	m.touched = max(m.touched, when)
 	m.silence = silence{}
 	m.spoke = true
@@ -135,11 +131,11 @@ func (m *model) update(p *rules.Policy) {
 	m.pardoned, m.extended = [2]rules.Time{}, 0
 	q := &m.silence
 	if q.stage == ignored || q.stage == leaving && p.DryRun {
-		*q = silence{edges: q.edges}
+		*q = silence{}
 		m.spoke = true
 	}
 	if (q.stage == probed || q.stage == leaving && q.why == rules.NoAnswer) && !q.final && p.ProbeCount == 0 {
-		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
+		*q = silence{rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
 	}
 	if q.stage == leaving { // the rate may be another one
 		q.until = m.now
@@ -163,7 +159,6 @@ func (m *model) visit(w *world, policy int, mood mood, dueAt rules.Time) (done [
 	}
 	m.talked, m.probeLost, m.denied = false, false, false
 	v := modelVisit{model: m, w: w, p: p, mood: mood, dueAt: dueAt}
-	v.noteNearMiss()
 	for range 50 {
 		if v.once() {
 			break
@@ -188,13 +183,6 @@ type modelVisit struct {
 func (v *modelVisit) isLate() bool { return v.now.Sub(v.dueAt) > 5*tick }
 
 func (v *modelVisit) note(do rules.Action, why rules.Reason) { v.done = append(v.done, move{do, why}) }
-
-func (v *modelVisit) noteNearMiss() {
-	if v.nearMiss && v.p.Advises {
-		v.note(nearMiss, 0)
-	}
-	v.nearMiss = false
-}
 
 // once does one thing. It reports whether nothing is left to do.
 func (v *modelVisit) once() (over bool) {
@@ -236,7 +224,6 @@ func (v *modelVisit) liveNow(when rules.Time) {
 	v.live(when)
 	patience, _ := v.patience() // if that has passed since then, the silence is over now
 	v.touched = max(v.touched, v.now.Add(-patience))
-	v.noteNearMiss()
 }
 
 func (v *modelVisit) close(why rules.Reason) bool {
@@ -290,6 +277,13 @@ func (v *modelVisit) others() (over, acted bool) {
 		if why := v.judge(); why != 0 {
 			return v.doom(why, 0)
 		}
+	}
+	if v.w.checks && m.now >= m.checkAt {
+		v.note(rules.Inspect, 0)
+		if m.checkAt = m.now.Add(every); v.mood.wants {
+			return v.doom(rules.Check, 0)
+		}
+		return false, true
 	}
 	for i, limit := range []time.Duration{p.ReadIdle, p.WriteIdle} {
 		why := rules.ReadIdle + rules.Reason(i)
@@ -467,7 +461,6 @@ func (v *modelVisit) heardAt() rules.Time {
 func (v *modelVisit) touchedByUser() {
 	v.live(v.now)
 	v.talked = true
-	v.noteNearMiss()
 }
 
 // silent looks at the silence.
@@ -475,11 +468,6 @@ func (v *modelVisit) silent() (over bool) {
 	m, p, q := v.model, v.p, &v.silence
 	if v.talked {
 		return true
-	}
-	if p.Advises && m.holds == 0 {
-		for q.edges < len(rules.Edges) && m.now.Sub(m.touched) >= v.timeout()/1000*time.Duration(rules.Edges[q.edges].Nanoseconds()) {
-			q.edges++
-		}
 	}
 	due, why := v.due()
 	kernel, acks := v.w.life == rules.Arrivals, v.w.life == rules.ReadsWrite
@@ -496,7 +484,7 @@ func (v *modelVisit) silent() (over bool) {
 	}
 	gone := q.why == rules.NoAnswer && p.ProbeCount == 0 && !q.final
 	if (q.stage == leaving || q.stage == extended) && (q.why == rules.Idle || gone) && m.touched.Add(v.pressed()) > m.now {
-		*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
+		*q = silence{rounds: q.rounds, signs: q.signs, taken: q.taken, full: q.full}
 		return true
 	}
 	switch {
@@ -564,7 +552,7 @@ func (v *modelVisit) enter(next silence) {
 	if next.stage == leaving || next.stage == ignored {
 		next.final = q.final
 	}
-	next.at, next.edges, next.rounds, next.signs, next.taken, next.full = v.now, q.edges, q.rounds, q.signs, q.taken, q.full
+	next.at, next.rounds, next.signs, next.taken, next.full = v.now, q.rounds, q.signs, q.taken, q.full
 	v.silence = next
 }
 

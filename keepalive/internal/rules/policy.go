@@ -28,11 +28,10 @@ type Policy struct {
 
 	Pressed time.Duration // Timeout under full pressure
 
-	Asks    bool // the user is asked before a connection is closed for a silence
-	Tells   bool // the user is told of the maximum age
-	Paced   bool // a rate bounds how many connections are closed
-	Advises bool // silences are counted by their length
-	DryRun  bool // nobody is closed
+	Asks   bool // the user is asked before a connection is closed for a silence
+	Tells  bool // the user is told of the maximum age
+	Paced  bool // a rate bounds how many connections are closed
+	DryRun bool // nobody is closed
 }
 
 // maxHop bounds how long after a touch a connection is looked at first: a change of the
@@ -50,10 +49,16 @@ func (p *Policy) Hop(s State, draw float64) time.Duration {
 	if p.Pressed > 0 {
 		hop = min(hop, p.scaled(p.Pressed, timeout))
 	}
-	if p.Advises {
-		hop = min(hop, timeout/8)
-	}
 	return max(hop, p.Tick)
+}
+
+// FirstLook returns how long after its opening a connection is decided about first, with First. hop
+// is its Hop.
+func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
+	if life.Untold() { // nobody may touch for the first sign of life, and the timeout begins with it
+		return min(p.First, hop)
+	}
+	return p.First
 }
 
 // blur returns by how much an instant of a touch may be too early or too late.

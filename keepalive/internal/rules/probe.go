@@ -41,7 +41,7 @@ func (p *Policy) answerTime(timeout time.Duration) time.Duration {
 // nextProbe returns the number of the probe to send now, or 0.
 func (d *decision) nextProbe() int {
 	q := d.s.Silence
-	_, why := d.patience()
+	_, why := d.step()
 	switch {
 	case d.isFailed():
 		return 0

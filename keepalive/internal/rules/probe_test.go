@@ -11,16 +11,16 @@ import (
 
 var probing = rules.Policy{ProbeAfter: 8 * tick, ProbeTimeout: 4 * tick, ProbeCount: 2}
 
-// Pressure came while a probe was sent, and its Timeout is over now. The socket is asked.
+// Pressure came while a probe was sent, and its Timeout is over now. The answer is not waited for.
 func TestPressureWhileAProbeIsSent(t *testing.T) {
 	p := rules.Policy{Timeout: 60 * tick, ProbeAfter: 30 * tick, ProbeTimeout: 4 * tick, ProbeCount: 1, Pressed: 15 * tick}
-	trace(t, p, rules.State{}, row{now: at(31), with: func(e *rules.Evidence) { e.Answer.Probed, e.Pressure = rules.Sent, 1 }, want: look})
+	trace(t, p, rules.State{}, row{now: at(31), with: func(e *rules.Evidence) { e.Answer.Probed, e.Pressure = rules.Sent, 1 }, want: closes(rules.Idle)})
 }
 
-// OnIdle was taken away while a probe of its was sent. The socket is asked.
+// OnIdle was taken away while a probe of its was sent. The answer is not waited for.
 func TestNoQuestionsWhileAProbeIsSent(t *testing.T) {
 	s := rules.State{Silence: rules.Silence{Stage: rules.Probing, Probes: 2, Why: rules.NoAnswer, Until: at(16)}}
-	trace(t, probing, s, row{now: at(16), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: look})
+	trace(t, probing, s, row{now: at(16), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: closes(rules.NoAnswer)})
 }
 
 // ReadIdle ended while a probe was sent, or the user was asked about the silence. What came of it holds on.
@@ -71,7 +71,6 @@ func TestProbes(t *testing.T) {
 	}{
 		{"two, and no answer", probing, rules.State{}, []row{
 			{now: at(8) - 1, want: wait(at(8))},
-			{now: at(8), want: look},
 			{now: at(8), with: mute, want: probe},
 			{now: at(8), with: and(mute, sent), want: wait(at(12))},
 			{now: at(12), with: mute, want: probe},
@@ -104,7 +103,6 @@ func TestProbes(t *testing.T) {
 		}},
 		{"the kernel is asked four times", probing, rules.State{}, []row{
 			{now: at(8), with: and(mute, sent, life(rules.Arrivals)), want: wait(at(9))},
-			{now: at(9), with: life(rules.Arrivals), want: look},
 			{now: at(9), with: and(mute, life(rules.Arrivals)), want: wait(at(10))},
 			{now: at(10), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(9), Signs: 1})), want: heard(at(9))},
 		}},
@@ -146,7 +144,7 @@ func TestVerdicts(t *testing.T) {
 	first.First = 5 * tick
 	one := first
 	one.ProbeCount = 1
-	opened := rules.Open(&first, rules.Evidence{}, 0)
+	opened := rules.Open(&first, &rules.Evidence{})
 	dry := rules.Policy{Asks: true, DryRun: true}
 	for _, c := range []struct {
 		name   string
@@ -156,7 +154,6 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"close", rules.Policy{Asks: true}, rules.State{}, []row{
 			{now: at(16), with: mute, want: ask(rules.Idle)},
-			{now: at(16), with: answer(rules.Idle, rules.Condemn), want: look},
 			{now: at(16), with: and(mute, answer(rules.Idle, rules.Condemn)), want: closes(rules.Idle)},
 		}},
 		{"extend", rules.Policy{Asks: true}, rules.State{}, []row{
@@ -209,7 +206,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestEvidenceThatOutlastsATouch(t *testing.T) {
-	k := new(rules.Socket)
+	k := rules.Socket{Arrived: 1}
 	for why := rules.Peer; why < rules.Reasons; why++ {
 		e := rules.Evidence{
 			Life: rules.Touches, Draw: 1, Born: 1, Touched: 1, Quiet: true, Due: true, Pressure: 1, Beats: 1,

@@ -19,38 +19,39 @@ type Rates struct {
 	TooMany, TooSlow uint8  // strikes
 }
 
-// rateDeadline returns when a window ends.
-func (p *Policy) rateDeadline(q Rates) Time {
-	if p.MinBeat == 0 && p.MinBytes == 0 {
+func (p *Policy) hasRates() bool { return p.MinBeat > 0 || p.MinBytes > 0 }
+
+// rateNext returns when a window ends.
+func rateNext(p *Policy, s *State, _ *Evidence) Time {
+	if !p.hasRates() {
 		return Never
 	}
-	return q.Next
+	return s.Rates.Next
 }
 
-func (p *Policy) adaptRates(q Rates) Rates {
-	switch {
-	case p.MinBeat == 0 && p.MinBytes == 0:
-		return Rates{}
-	case q == Rates{}:
-		return Rates{Began: Unknown}
+func rateOpen(p *Policy, s *State, e *Evidence) {
+	if p.hasRates() {
+		s.Rates = Rates{Began: e.Born, Next: e.Born.Add(window), Lost: e.Lost}
 	}
-	return q
+}
+
+func rateAdapt(p *Policy, s *State, _ *Evidence, _ Time) {
+	switch {
+	case !p.hasRates():
+		s.Rates = Rates{}
+	case s.Rates == Rates{}:
+		s.Rates.Began = Unknown
+	}
 }
 
 // rated judges a window at its end.
 func (d *decision) rated() (Outcome, bool) {
 	q := &d.s.Rates
-	if d.now < d.p.rateDeadline(*q) || d.s.Doom.isSealed() {
-		return Outcome{}, false
-	}
-	if out, wanted := d.look(q.Next); wanted {
-		return out, true
-	}
 	if q.Began == Unknown { // nobody knows how many bytes had arrived when the policy came
 		d.measure()
 		return Outcome{}, false
 	}
-	k, elapsed := d.socket, d.now.Sub(q.Began)
+	k, elapsed := &d.e.Socket, d.now.Sub(q.Began)
 	beats, bytes := d.e.Beats-q.Beats, k.Arrived-q.Arrived
 	lasted := elapsed // the peer beats on while this process is stopped
 	if lost := d.e.Lost - q.Lost; lost > 0 {
@@ -58,7 +59,7 @@ func (d *decision) rated() (Outcome, bool) {
 	}
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(lasted/d.p.MinBeat)+1
-	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*k.Asked.Sub(q.Began).Seconds()
+	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
 	if strike(&q.TooMany, tooMany); tooMany {
 		q.Beats = d.e.Beats // the same beats strike once, also if the window goes on
 	}
@@ -81,7 +82,7 @@ func (d *decision) rated() (Outcome, bool) {
 // measure begins a window.
 func (d *decision) measure() {
 	q := &d.s.Rates
-	q.Began, q.Next, q.Beats, q.Lost, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.e.Lost, d.socket.Arrived
+	q.Began, q.Next, q.Beats, q.Lost, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.e.Lost, d.e.Socket.Arrived
 }
 
 // strike counts how often in a row something was so.

@@ -19,6 +19,9 @@ const (
 	Evicted
 	Drain
 
+	// Check is the first of the checks of the user's: those of higher numbers are others.
+	Check
+
 	// Reasons is one more than the last of them.
 	Reasons
 )

@@ -4,24 +4,25 @@
 // it carries the outcome out, and calls it again with the consequences, until the outcome
 // is Wait, Heard or Close.
 //
-// Each policy is a deadline, and has a file of its own. A connection is due at the earliest
-// of them:
+// Each policy is a deadline, a row of the table in table.go, and has a file of its own. A
+// connection is due at the earliest of them:
 //
 //	file        the deadline                            what happens then
 //	----        ------------                            -----------------
-//	silence.go  a timeout after the last touch          the socket is asked, then the user
-//	held.go     a timeout after the peer took nothing   the user is asked
-//	first.go    FirstMessage after the opening          the same
-//	probe.go    ProbeAfter after the last touch,        a probe
-//	            ProbeTimeout after a probe              the next one, or the end
-//	idle.go     ReadIdle after the last byte read,      the user is asked
-//	            WriteIdle after the last one written
-//	age.go      MaxAge after the opening, the grace     the user is told; the end
-//	rate.go     the end of a window                     strikes
 //	doom.go     at once, when the rate allows, or       the end, whatever its peer says
 //	            between two exchanges
-//	evict.go    when room is needed                     the end, unless it was heard
-//	advice.go   eighths of the timeout                  a count
+//	            when room is needed                     the end, unless it was heard
+//	age.go      MaxAge after the opening, the grace     the user is told; the end
+//	rate.go     the end of a window                     strikes
+//	idle.go     ReadIdle after the last byte read,      the user is asked
+//	            WriteIdle after the last one written
+//	check.go    when a check of the user's is due       the user inspects it
+//	silence.go  a timeout after the last touch          the user is asked, unless heard.go
+//	                                                    finds life in the socket
+//	            FirstMessage after the opening          the same
+//	            a timeout after the peer took nothing   the user is asked
+//	probe.go    ProbeAfter after the last touch,        a probe
+//	            ProbeTimeout after a probe              the next one, or the end
 package rules
 
 import "time"
@@ -42,7 +43,7 @@ type State struct {
 	Rates   Rates
 }
 
-// Evidence is what is known of a connection at one moment.
+// Evidence is what is known of a connection at one moment: when the socket was asked, or a little later.
 type Evidence struct {
 	Life     Life
 	Draw     float64       // from 0 to 1, drawn once per connection
@@ -62,8 +63,12 @@ type Evidence struct {
 	Exchange Time          // when no exchange will be under way: Never during one, 0 for a connection without exchanges
 	Arriving bool          // bytes of the next exchange were read
 
+	Socket Socket // what it said after the last call of the user, or of the peer
+
+	CheckAt Time // when the next check of the user's is due, or 0 without any
+
 	// What came of the outcomes before, in this visit.
-	Socket  *Socket   // after Look
+	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
 	Allowed bool      // after Reserve: the rate allows its close
 	Retry   Time      // after Reserve: or else when to try again, in another visit; 0 if not asked
 	Answer  Answer    // after Ask and Probe, in this silence of the peer
@@ -99,7 +104,6 @@ func (l Life) Untold() bool { return l == Arrivals || l == ReadsWrite }
 
 // Socket is what the socket says of a connection.
 type Socket struct {
-	Asked    Time   // just before it was asked; the rest holds for then, or a little later
 	Heard    Time   // the last sign of life, if it counts as one, or Unknown
 	Signs    uint64 // how many bytes were signs of life: it grows with each
 	Received Time   // when bytes last arrived, or Unknown
@@ -123,10 +127,10 @@ type Action uint8
 const (
 	Wait    Action = iota // until Outcome.Until
 	Heard                 // count a touch at Outcome.Until
-	Look                  // ask the socket
 	Probe                 // ask the peer: the user wishes it for Outcome.Why, or the peer is silent
 	Ask                   // ask the user about Outcome.Why
 	Tell                  // tell the user of the maximum age
+	Inspect               // have the user inspect it, by the check that is due
 	Reserve               // ask the rate for a close for Outcome.Why, now or later
 	Close                 // close the connection for Outcome.Why
 )
@@ -139,29 +143,20 @@ type Outcome struct {
 	Anyway bool // close it even if it was touched meanwhile
 
 	// What is counted.
-	Would    [Reasons]bool // without the dry run, it would be closed for these
-	Spared   bool          // it was to be closed, and the socket had heard of its peer, or may have
-	Slow     bool          // and because this program is slow: bytes wait to be read
-	Edges    [2]int        // edges of silence just reached: from, and one more than to
-	NearMiss bool          // a silence has ended, and was nearly long enough
+	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check
+	Spared bool          // it was to be closed, and the socket had heard of its peer, or may have
+	Slow   bool          // and because this program is slow: bytes wait to be read
 }
 
-// Decide decides what becomes of a connection now.
-func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
-	d := decision{p: p, s: s, e: e, now: now}
+// Decide decides what becomes of a connection at the instant just before its socket was asked: what the socket
+// says holds for then, and later bytes may have come without a touch.
+func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
+	d := &decision{p: p, s: s, e: e, now: now}
 	if !e.Quiet {
-		d.endSilence()
+		d.s.Silence = Silence{}
 	}
-	if e.Socket != nil {
-		d.socket = *e.Socket
-		d.socket.Asked = min(d.socket.Asked, now) // the clock may go back after a stop
-	}
-	out, decided := d.overdue()
-	if !decided {
-		out = d.silence()
-	}
+	out := d.first()
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
-	out.Edges, out.NearMiss = d.out.Edges, d.out.NearMiss
 	return d.s, out
 }
 
@@ -169,41 +164,7 @@ func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
 type decision struct {
 	p   *Policy
 	s   State
-	e   Evidence
+	e   *Evidence
 	now Time
-
-	socket Socket  // *e.Socket
-	out    Outcome // what is counted
-}
-
-// overdue decides about deadlines beyond the reach of a touch. It reports whether it has
-// decided.
-func (d *decision) overdue() (out Outcome, decided bool) {
-	for _, rule := range [...]func() (Outcome, bool){d.doomed, d.aged, d.rated, d.idled, d.evicted} {
-		if out, decided := rule(); decided {
-			return out, true
-		}
-	}
-	return Outcome{}, false
-}
-
-// look asks the socket, unless this visit has asked it, and not before an instant that has passed since. What the
-// socket says holds for when it was asked: later bytes may have come without a touch.
-func (d *decision) look(end Time) (out Outcome, wanted bool) {
-	return Outcome{Do: Look}, d.e.Socket == nil || d.socket.Asked < end && end <= d.now
-}
-
-// Limit returns the first instant at which something is to be decided even if the
-// connection is touched until then.
-func Limit(p *Policy, s State, e Evidence) Time {
-	limits := min(p.ageDeadline(s, &e), p.rateDeadline(s.Rates), p.idleDeadline(s.Idles))
-	switch {
-	case s.Doom.Why == 0:
-		return limits
-	case s.Doom.End == AtOnce:
-		return 0
-	case s.Doom.End == Between:
-		return min(limits, e.Exchange)
-	}
-	return e.Retry
+	out Outcome // what is counted
 }

@@ -31,14 +31,14 @@ func TestLimit(t *testing.T) {
 		{"condemned", all, age.Condemned(rules.Drain), 0},
 		{"the rate allows it later", all, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}, at(50)},
 	} {
-		require.Equal(t, c.want, rules.Limit(&c.p, c.s, rules.Evidence{Retry: at(50)}), c.name)
+		require.Equal(t, c.want, rules.Limit(&c.p, c.s, &rules.Evidence{Retry: at(50)}), c.name)
 	}
 }
 
 // Several deadlines have passed at the same instant. In a dry run each is counted.
 func TestEachDeadlineIsCounted(t *testing.T) {
 	p := rules.Policy{DryRun: true, MaxAge: tick, ReadIdle: tick, WriteIdle: tick, MinBytes: 1, Strikes: 1}
-	s := rules.Open(&p, rules.Evidence{}, 0)
+	s := rules.Open(&p, &rules.Evidence{})
 	s.Evicted = true
 	want := wait(at(32))
 	for _, why := range []rules.Reason{rules.MaxAge, rules.TooSlow, rules.ReadIdle, rules.WriteIdle, rules.Evicted, rules.Idle} {

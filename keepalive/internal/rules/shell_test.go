@@ -32,6 +32,7 @@ type shell struct {
 	limit  rules.Time
 	socket rules.Socket
 	beats  uint32
+	check  rules.Time // when the user's check is due, or 0
 
 	unread  bool // at the last look
 	changed bool // in its first message's time, and nobody would have touched for that
@@ -39,6 +40,9 @@ type shell struct {
 	mood   mood
 	closed rules.Reason
 }
+
+// every is how often the user's check comes.
+const every = 6 * tick
 
 // retry is after how long a connection tries again to be closed if the rate does not allow it.
 const retry = 4 * tick
@@ -50,6 +54,7 @@ type mood struct {
 	fails    bool // probes can't be sent
 	free     bool // the rate allows each close
 	pressure bool
+	wants    bool // the user's check wants the connection closed
 }
 
 // A timer is a timer of the wheel, without the wheel's rounding.
@@ -69,23 +74,25 @@ type move struct {
 }
 
 func (m move) String() string {
-	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Reserve: "reserve", rules.Close: "close", would: "would", nearMiss: "near miss"}
+	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Inspect: "inspect", rules.Reserve: "reserve", rules.Close: "close", would: "would"}
 	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
 }
 
 // Moves that are no action: mere counts, and the last of too many decisions in one visit.
 const (
 	would rules.Action = 100 + iota
-	nearMiss
 	endless
 )
 
 func open(w *world) shell {
 	p := &w.policies[0]
 	s := shell{now: born, life: w.life, socket: rules.Socket{Heard: rules.Unknown, Received: born, Sent: born}}
-	e := rules.Evidence{Draw: draw, Born: born}
-	s.state = rules.Open(p, e, born)
-	s.limit = rules.Limit(p, s.state, e)
+	if w.checks {
+		s.check = born.Add(every)
+	}
+	e := rules.Evidence{Draw: draw, Born: born, CheckAt: s.check}
+	s.state = rules.Open(p, &e)
+	s.limit = rules.Limit(p, s.state, &e)
 	s.timer.touched, s.timer.delay = born, p.Hop(rules.State{}, draw)
 	if p.First > 0 {
 		s.timer.rearmed, s.timer.until = true, born.Add(p.FirstLook(w.life, s.timer.delay))
@@ -143,10 +150,24 @@ func (s *shell) hand() bool {
 	return true
 }
 
+// look is what the socket says.
+func (s *shell) look() rules.Socket {
+	k := s.socket
+	if s.life == rules.Arrivals && k.Heard != rules.Unknown {
+		k.Heard = min(k.Heard.Add(behind), s.now)
+	}
+	return k
+}
+
 // run decides and carries out, until nothing is left.
 func (s *shell) run(w *world) (done []move) {
 	var e rules.Evidence
+	asks, now := true, s.now
 	for n := range 100 {
+		if asks {
+			w.looked(s)
+			asks, now, e.Socket = false, s.now, s.look()
+		}
 		w.meanwhile(s, 2*n)
 		p := &w.policies[s.policy]
 		t := &s.timer
@@ -158,25 +179,23 @@ func (s *shell) run(w *world) (done []move) {
 		}
 		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
 		if e.Begun == 0 {
-			e.DueAt, e.Begun = s.dueAt(), s.now
+			e.DueAt, e.Begun = s.dueAt(), now
 		}
 		e.Touched, e.Quiet, e.Due = t.touched, quiet, t.due
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1
 		}
-		e.Unread = s.unread
+		e.Unread, e.CheckAt = s.unread, s.check
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
-			s.state = rules.Adapt(p, s.state, e, s.now)
+			s.state = rules.Adapt(p, s.state, &e, now)
 			s.stale = false
 		}
 		var out rules.Outcome
-		s.state, out = rules.Decide(p, s.state, e, s.now)
-		if e.Socket != nil {
-			s.unread = e.Socket.Unread > 0
-		}
-		s.limit = rules.Limit(p, s.state, e)
+		s.state, out = rules.Decide(p, s.state, &e, now)
+		s.unread, e.Checked = e.Socket.Unread > 0, 0
+		s.limit = rules.Limit(p, s.state, &e)
 		t.delay = p.Hop(s.state, draw)
 		if !t.due && t.deadline() < t.visit {
 			s.file()
@@ -185,9 +204,6 @@ func (s *shell) run(w *world) (done []move) {
 			if yes {
 				done = append(done, move{would, rules.Reason(why)})
 			}
-		}
-		if out.NearMiss {
-			done = append(done, move{nearMiss, 0})
 		}
 		w.meanwhile(s, 2*n+1)
 		w.did(s, out)
@@ -205,28 +221,25 @@ func (s *shell) run(w *world) (done []move) {
 				s.file()
 			}
 			return done
-		case rules.Look:
-			k := s.socket
-			if s.life == rules.Arrivals && k.Heard != rules.Unknown {
-				k.Heard = min(k.Heard.Add(behind), s.now)
-			}
-			k.Asked = s.now
-			e.Socket = &k
-			continue
 		case rules.Probe:
 			a := e.About(out.Why)
-			a.Probed, e.Socket = rules.Sent, nil
+			a.Probed, asks = rules.Sent, true
 			if s.socket.Sent = s.now; s.mood.fails {
 				a.Probed = rules.Failed // when something was written
 			}
 		case rules.Ask:
 			e.Question(out.Why, s.now).Verdict = s.mood.verdict
-			e.Socket = nil
+			asks = true
 			if s.mood.talks {
 				s.touch()
 			}
+		case rules.Inspect:
+			if s.check = s.now.Add(every); s.mood.wants {
+				e.Checked = rules.Check
+			}
+			asks = true
 		case rules.Tell:
-			e.Socket = nil
+			asks = true
 		case rules.Reserve:
 			if e.Allowed = s.mood.free; !e.Allowed {
 				e.Retry = s.now.Add(retry)

@@ -14,7 +14,6 @@ type Silence struct {
 	Slow   bool   // it has more time now
 	Full   bool   // unread bytes filled the receive queue when the socket was last asked
 	Stuck  bool   // the peer of a held connection did not take all that was written
-	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
 	Seen   Seen
@@ -44,54 +43,70 @@ const (
 // seems to be slow. A hanging program must not keep its dead connections.
 const maxRounds = 3
 
-// silence decides about the silence of the peer.
-func (d *decision) silence() Outcome {
-	d.countEdges()
+// silenceOpen lets a connection wait for its first message.
+func silenceOpen(p *Policy, s *State, e *Evidence) {
+	if p.First > 0 {
+		s.Silence = Silence{Stage: Opened, Why: FirstMessage, Until: e.Born.Add(p.First)}
+	}
+}
+
+func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
+	switch q := s.Silence; {
+	case q.Stage == Ignored, q.Stage == Leaving && p.DryRun: // by the policy before
+		s.Silence = Silence{}
+	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
+		s.Silence = Silence{Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
+	case q.Stage == Leaving && !q.Slow: // the rate may be another one
+		s.Silence.Until = now
+	}
+}
+
+// silent decides what comes of the silence of the peer.
+func (d *decision) silent() (out Outcome, decided bool) {
 	due, why := d.deadline()
 	changed := d.s.Silence.Stage == Opened && d.e.Changed
 	sent := d.sentProbe()
 	switch {
 	case !d.e.Due:
-		return d.wait(due)
+		return d.wait(due), true
 	case d.isSpared() && !changed: // though the end may have moved since the question
-		out, _ := d.obey(d.e.Answer.For)
-		return out
+		out, _ = d.obey(d.e.Answer.For)
+		return out, true
 	case sent == lastProbe, sent > 0 && d.now >= due: // its answer is to come, and nobody looks for it yet
-		return d.listen(sent)
+		return d.listen(sent), true
 	case d.now < due && d.pollsEvery() == 0 && !changed:
-		return d.wait(due)
+		return d.wait(due), true
 	case d.e.Anew: // another visit decides about the silence since then
-		return d.wait(d.now.Add(d.p.Tick))
+		return d.wait(d.now.Add(d.p.Tick)), true
 	case d.s.Holds > 0:
-		return d.held(due)
-	}
-	if out, wanted := d.look(due); wanted {
-		return out
+		return d.held(), true
 	}
 	if out, heard := d.heard(due); heard {
-		return out
+		return out, true
 	}
 	switch {
 	case d.now < due:
-		return d.wait(due)
+		return d.wait(due), true
 	case d.s.Silence.Stage == Ignored:
-		return d.ignore(d.s.Silence.Why)
+		return d.ignore(d.s.Silence.Why), true
 	case d.isEarly():
 		d.enter(Silence{})
 		due, _ := d.deadline()
-		return d.wait(due)
+		return d.wait(due), true
 	case d.s.Silence.Stage == Leaving:
-		return d.close(d.s.Silence.Why)
+		return d.close(d.s.Silence.Why), true
 	}
-	return d.silent(why)
+	if number := d.nextProbe(); number > 0 {
+		return d.probe(number), true
+	}
+	return d.over(why), true
 }
 
 // isEarly reports whether the present stage has ended before a timeout that has become longer meanwhile.
 func (d *decision) isEarly() bool {
 	switch q := d.s.Silence; q.Stage {
 	case Listening: // and had more time, since this program was slow
-		patience, _ := d.patience()
-		return d.e.Touched.Add(patience) > d.now
+		return d.e.Touched.Add(d.patience()) > d.now
 	case Extended, Leaving:
 		timeout := d.p.pressed(d.p.timeout(d.s), d.e.Pressure)
 		gone := q.Why == NoAnswer && d.p.ProbeCount == 0 && !d.isFinal() // the probes are
@@ -104,7 +119,7 @@ func (d *decision) isEarly() bool {
 // more comes.
 func (d *decision) deadline() (Time, Reason) {
 	q := d.s.Silence
-	patience, why := d.patience()
+	after, why := d.step()
 	switch {
 	case q.Stage == Leaving && d.e.Allowed:
 		return min(d.e.Begun, d.now), q.Why // the clock may go back after a stop
@@ -113,12 +128,17 @@ func (d *decision) deadline() (Time, Reason) {
 	case q.Slow:
 		return q.Until, why
 	}
-	return d.e.Touched.Add(patience), why
+	return d.e.Touched.Add(after), why
 }
 
-// patience returns how long a peer may be silent until something is to be decided, if its
-// silence has come to no further stage, and the reason.
-func (d *decision) patience() (time.Duration, Reason) {
+// patience returns how long a peer may be silent until the first step.
+func (d *decision) patience() time.Duration {
+	after, _ := d.step()
+	return after
+}
+
+// step returns after what silence something is to be decided, if it has come to no further stage, and the reason.
+func (d *decision) step() (time.Duration, Reason) {
 	if d.s.Silence.Stage == Opened {
 		return cmp.Or(d.p.First, d.p.timeout(d.s)), FirstMessage
 	}
@@ -132,116 +152,26 @@ func (d *decision) patience() (time.Duration, Reason) {
 	return timeout, Idle
 }
 
-// heard reports whether the socket has heard of the peer, or may have, and what follows. due
-// is the passed deadline.
-func (d *decision) heard(due Time) (Outcome, bool) {
-	k, q, was := d.socket, d.s.Silence, d.s.Silence.Seen
-	d.note()
-	touches := d.e.Life == Touches
-	patience, _ := d.patience()
-	alive := k.Signs != was.Signs // since the socket was last asked
-	switch q.Stage {
-	case Listening:
-		alive = k.Heard.Add(patience) > k.Asked
-	case Opened:
-		alive = k.Signs > 0
-	}
-	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
-	// only as exact as its own ticks.
-	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > k.Asked
-	took := k.Taken != was.Taken                  // or was, before the first look in this silence
-	unseen := d.e.Life == Arrivals                // nobody touches for what is read
-	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
+// held decides about a connection while this program is busy with it. Its silence does not
+// count, unless the peer takes nothing of what this program has written: then the silence ends
+// a timeout after that was first seen.
+func (d *decision) held() Outcome {
+	k, q := &d.e.Socket, d.s.Silence
+	until := d.now.Add(d.p.timeout(d.s))
 	switch {
-	case q.Stage == Opened && alive && d.e.Changed: // the change was a touch, and nobody is slow
-		d.endSilence()
-		return Outcome{Do: Heard, Until: d.now}, true
-	case k.Heard != Unknown && alive && !touches:
-		return d.hear(k.Heard), true
-	case q.Stage == Extended && d.now < due:
-		return Outcome{}, false
-	case k.Backlog && k.Took.Add(patience) > k.Asked:
-		return d.hear(k.Took), true // it can't see a probe behind these bytes
-	case unseen && k.Unread == 0 && (q.Slow || late):
-		return d.hear(d.now), true // the peer waits for an answer
-	case (k.Full || q.Full) && d.now >= due && q.Stage != Ignored && d.heldUp(took || !k.Full):
-		return d.slow(d.s.Silence.Rounds, d.now.Add(patience)), true
-	case k.Hidden && d.now >= due && q.Stage != Ignored && q.Rounds < maxRounds:
-		return d.slow(q.Rounds+1, d.now.Add(patience)), true
-	case k.Unread > 0 && touches && fresh && q.Slow && !took:
-		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all
-	case k.Unread > 0 && !touches && took && (q.Slow || unseen || k.Moves):
-		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
-	case d.now >= due && q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
-		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.blur(), d.now.Sub(due)))), true
+	case !k.Pending:
+		d.s.Silence.Stuck = false
+		return Outcome{Do: Wait, Until: until}
+	case !q.Stuck, q.Seen.Signs != k.Acked: // it is news, or the peer has taken something since
+		d.enter(Silence{Stage: Taking, Why: Idle, Until: until})
+		d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: k.Acked}, true
+		return Outcome{Do: Wait, Until: until}
+	case q.Stage == Ignored:
+		return d.ignore(q.Why)
+	case q.Stage == Leaving:
+		return d.close(q.Why)
 	}
-	return Outcome{}, false
-}
-
-// heldUp reports whether the peer of a full receive queue, or of one that was full, could not send because of
-// this program. As long as the queue is full, it is so. Once the program has read, the peer has a timeout to
-// go on. If only touches are life, somebody who reads and does not touch gains some rounds at most.
-func (d *decision) heldUp(read bool) bool {
-	q := &d.s.Silence
-	switch {
-	case d.e.Life != Touches:
-		q.Rounds = 0
-	case read && q.Slow:
-		if q.Rounds == maxRounds {
-			return false
-		}
-		q.Rounds++
-	}
-	return true
-}
-
-// note notes what the socket says: only later signs of life are news.
-func (d *decision) note() {
-	q := &d.s.Silence
-	q.Seen, q.Stuck, q.Full = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}, false, d.socket.Full
-}
-
-// readLate reports whether this program may have been too busy to read in time: the decision is late,
-// and bytes were read since the last touch, as far as can be told. Received may be the beginning of a
-// connection without any bytes, and then Heard is Unknown.
-func (d *decision) readLate(due Time) bool {
-	came := d.socket.Received
-	if d.e.Unread { // Heard may have become that touch before they were read, as inexact as it is now
-		came = d.socket.Heard.Add(d.socket.Heard.Sub(came))
-	}
-	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
-	return d.late(due) && d.socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched
-}
-
-// late reports whether this visit began late, so the program seems to be busy. It was due with its timer, and
-// not before the given instant. Since it began, the user may have taken long to answer, or to probe.
-func (d *decision) late(due Time) bool {
-	return d.e.Begun.Sub(max(d.e.DueAt, due)) > max(5*d.p.blur(), 50*time.Millisecond)
-}
-
-// hear counts a sign of life at an instant as a touch. If the next silence has lasted long enough since then,
-// it is over now, and the next decision is not late.
-func (d *decision) hear(at Time) Outcome {
-	d.endSilence()
-	patience, _ := d.patience()
-	d.out.Spared, d.out.Slow = true, d.socket.Unread > 0
-	return Outcome{Do: Heard, Until: max(at, d.now.Add(-patience))}
-}
-
-// slow gives this program time to read what is there, or to touch for what it has read.
-func (d *decision) slow(rounds uint8, until Time) Outcome {
-	d.out.Spared, d.out.Slow = true, d.socket.Unread > 0
-	q := &d.s.Silence
-	q.Slow, q.Rounds, q.Until = true, rounds, until
-	return d.wait(until)
-}
-
-// silent decides about a silence beyond its deadline.
-func (d *decision) silent(why Reason) Outcome {
-	if number := d.nextProbe(); number > 0 {
-		return d.probe(number)
-	}
-	return d.over(why)
+	return d.over(q.Why)
 }
 
 // over decides about a silence that nothing can end any more but the user's word.
@@ -285,7 +215,7 @@ func (d *decision) ignore(why Reason) Outcome {
 // enter begins a stage of the present silence.
 func (d *decision) enter(next Silence) {
 	q := d.s.Silence
-	next.Edge, next.Rounds, next.Seen, next.Stuck, next.Full = q.Edge, q.Rounds, q.Seen, q.Stuck, q.Full
+	next.Rounds, next.Seen, next.Stuck, next.Full = q.Rounds, q.Seen, q.Stuck, q.Full
 	if d.isFinal() && (next.Stage == Leaving || next.Stage == Ignored) {
 		next.Probes = lastProbe
 	}
@@ -294,7 +224,6 @@ func (d *decision) enter(next Silence) {
 
 // wait waits until an instant, or until something may have to be decided before it.
 func (d *decision) wait(until Time) Outcome {
-	until = min(until, d.nextEdge())
 	every := d.pollsEvery()
 	if d.s.Silence.Stage == Listening && d.p.Pressed > 0 { // pressure may rise
 		every = d.p.Hop(d.s, d.e.Draw)

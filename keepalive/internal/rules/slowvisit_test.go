@@ -117,6 +117,22 @@ func (v *slowVisit) changed(w *world, s *shell, what event) {
 	}
 }
 
+// looked notes that the socket was asked.
+func (w *world) looked(s *shell) {
+	v := w.slow
+	if v == nil {
+		return
+	}
+	p, now := &v.past, v.moments(w, s.now)
+	if now.received > p.looked.received { // this program may be slow to read, and then the user is asked again
+		p.about.asked = 0
+	}
+	if now.took > p.looked.took { // a held connection begins anew
+		p.about = tally{}
+	}
+	p.looked = now
+}
+
 // did notes what was done in a visit.
 func (w *world) did(s *shell, out rules.Outcome) {
 	v := w.slow
@@ -136,15 +152,6 @@ func (w *world) did(s *shell, out rules.Outcome) {
 	}
 	p.leaving = stage == rules.Leaving
 	switch out.Do {
-	case rules.Look:
-		now := v.moments(w, s.now)
-		if now.received > p.looked.received { // this program may be slow to read, and then the user is asked again
-			p.about.asked = 0
-		}
-		if now.took > p.looked.took { // a held connection begins anew
-			p.about = tally{}
-		}
-		p.looked = now
 	case rules.Ask:
 		p.called = s.now
 	case rules.Probe:
@@ -224,7 +231,7 @@ func (v *slowVisit) unfair(w *world, s *shell, why rules.Reason) string {
 	}
 	touched := s.now.Sub(m.touched)
 	switch {
-	case why == rules.MaxAge || why == rules.TooMany || why == rules.TooSlow || why == rules.Drain:
+	case why == rules.MaxAge || why == rules.TooMany || why == rules.TooSlow || why == rules.Check || why == rules.Drain:
 		return ""
 	case past.failed && s.state.Doom.Why == rules.NoAnswer && s.state.Doom.End < rules.UnlessRead:
 		return "" // some of its probe may have been sent

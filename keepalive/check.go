@@ -1,0 +1,187 @@
+package keepalive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// Check is a policy of the program's own: each connection is inspected now and then, and closed if the program wants that, with
+// the check's own [Reason]. It follows the rules of the others: Closing.MaxPerSecond bounds such closes, Closing.DryRun only
+// counts them, and Stats, metrics and logs have them by name.
+//
+// A heartbeat does not put a check off, and neither does a Hold. Every connection costs the memory of one instant per check, and
+// each inspection some microseconds. After an [Keeper.Update] with other checks, or others in Every, all checks of a
+// connection begin anew.
+type Check struct {
+	// Name is the check's name in logs and figures, and that of its Reason: lower-case letters, digits and underscores, from a
+	// letter on, at most 40 of them. It must be unlike those of the other checks and of all reasons. A process may have 50 names.
+	Name string
+
+	// Every is how long after its opening a connection is inspected first, and how often from then on unless Inspect says
+	// otherwise. It must be at least Tick.
+	Every time.Duration
+
+	// Inspect says when the connection is to be inspected next, and what comes of it now. With the verdict Close the connection
+	// is closed; it stays with any other, such as Ignore. next counts from the end of the call: zero means Every, less than
+	// Tick means Tick, and a negative one that this check does not come again.
+	//
+	// Inspect is called by one of a few workers, and on gnet in the connection's event loop, so it must not block. There are
+	// no two calls for the same connection at the same time, and any number for different ones. Of several checks that are due,
+	// the one that was due first is called first. A Close has no effect if the peer was heard during the call: the connection
+	// is inspected again next. After a panic, or runtime.Goexit, the connection stays until the next inspection.
+	Inspect func(g *Guard, info Info) (next time.Duration, verdict Verdict)
+}
+
+var checkName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
+
+// checkChecks checks Config.Checks.
+func (cfg Config) checkChecks() error {
+	var errs []error
+	for i, c := range cfg.Checks {
+		name := fmt.Sprintf("Checks[%d]", i)
+		switch first := slices.IndexFunc(cfg.Checks, func(other Check) bool { return other.Name == c.Name }); {
+		case !checkName.MatchString(c.Name):
+			errs = append(errs, wrong("%s.Name %q, must be 1 to 40 lower-case letters, digits and underscores, from a letter on", name, c.Name))
+		case slices.ContainsFunc(reasonTexts[:], func(r reasonText) bool { return r.name == c.Name }):
+			errs = append(errs, wrong("%s.Name %q, is that of a reason", name, c.Name))
+		case first < i:
+			errs = append(errs, wrong("%s.Name %q, is that of Checks[%d]", name, c.Name, first))
+		}
+		if c.Every < cfg.Tick {
+			errs = append(errs, wrong("%s.Every %v, must be at least Tick %v", name, c.Every, cfg.Tick))
+		}
+		if c.Inspect == nil {
+			errs = append(errs, wrong("%s.Inspect, must not be nil", name))
+		}
+	}
+	if _, err := withNames(cfg.Checks); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// maxChecks is how many names of checks a process may have: a Reason is an index of the Keeper's counters.
+const maxChecks = 50
+
+// checkNames are the names of all checks in this process, in the order of their reasons. None goes away.
+var checkNames struct {
+	mu  sync.Mutex // held while one is added
+	all atomic.Pointer[[]string]
+}
+
+func namesOfChecks() []string {
+	if all := checkNames.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// withNames returns all names, with those of some checks.
+func withNames(checks []Check) ([]string, error) {
+	all := slices.Clone(namesOfChecks())
+	for _, c := range checks {
+		if !slices.Contains(all, c.Name) {
+			all = append(all, c.Name)
+		}
+	}
+	if len(all) > maxChecks {
+		return nil, wrong("Checks with %d names in this process, must be at most %d", len(all), maxChecks)
+	}
+	return all, nil
+}
+
+// nameChecks gives the checks of a config their reasons.
+func nameChecks(checks []Check) error {
+	checkNames.mu.Lock()
+	defer checkNames.mu.Unlock()
+	all, err := withNames(checks)
+	if err == nil {
+		checkNames.all.Store(&all)
+	}
+	return err
+}
+
+// CheckReason returns the reason of connections closed by the check of that name, see [Config].Checks. It is 0 if no Keeper
+// of this process has ever had one.
+func CheckReason(name string) Reason {
+	if i := slices.Index(namesOfChecks(), name); i >= 0 {
+		return reasons + Reason(i)
+	}
+	return 0
+}
+
+// checks are when the checks of a connection come.
+type checks struct {
+	set uint32       // see policy.checks
+	at  []rules.Time // by their order in the config
+}
+
+// next returns the check that comes first, and when: 0 without any.
+func (c *checks) next() (i int, at rules.Time) {
+	if c == nil {
+		return 0, 0
+	}
+	at = slices.Min(c.at)
+	return slices.Index(c.at, at), at
+}
+
+// checksNow returns when the next check comes, of the policy in force, or 0. mu must be held.
+func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
+	u := g.userNow()
+	switch {
+	case len(p.Checks) == 0:
+		if u != nil {
+			u.checks = nil
+		}
+		return 0
+	case u == nil || u.checks == nil || u.checks.set != p.checks:
+		c := &checks{set: p.checks, at: make([]rules.Time, len(p.Checks))}
+		for i, check := range p.Checks {
+			c.at[i] = now.Add(check.Every)
+		}
+		u = g.userLocked()
+		u.checks = c
+	}
+	_, at := u.checks.next()
+	return at
+}
+
+// inspect has the user inspect the connection, by the check that was due first.
+func (v *visit) inspect() {
+	k, c := v.keeper, v.user().checks
+	i, _ := c.next() // only visits use them
+	check := v.policy.Checks[i]
+	next, verdict := check.Every, Ignore
+	c.at[i] = k.now().Add(next) // after runtime.Goexit it is not due again at once
+	info, _ := v.Info()
+	v.tellSocket(&info)
+	v.call("Checks "+check.Name, func() {
+		n, w := check.Inspect(v.Guard, info)
+		next, verdict = cmp.Or(n, check.Every), w
+	})
+	c.at[i] = k.now().Add(max(next, v.policy.Tick))
+	if next < 0 {
+		c.at[i] = rules.Time(math.MaxInt64)
+	}
+	if verdict == Close {
+		v.closes = CheckReason(check.Name)
+		v.seen.Checked = rules.Reason(v.closes)
+	}
+}
+
+// tellSocket fills in what the visit's last look at the socket has found.
+func (v *visit) tellSocket(info *Info) {
+	k, e := &v.seen.Socket, &v.raw
+	info.Received, info.Unread = k.Arrived, k.Unread
+	info.Acked, info.Unacked, info.Retransmits = e.answered, e.unacked, e.retransmits
+	info.SmoothedRTT, info.DeliveryRate = e.roundTrip, e.delivery
+}
