@@ -20,6 +20,15 @@ func inspects(name string, every time.Duration, inspect func(g *Guard, info Info
 	return Config{Timeout: time.Minute, Checks: []Check{{Name: name, Every: every, Inspect: inspect}}}
 }
 
+// beatBetween touches a connection each second, in the middle between the ticks at which its checks are due.
+func beatBetween(t *testing.T, conn any) {
+	go func() {
+		if sleep(t.Context(), 500*ms) {
+			beatEvery(t, conn, time.Second)
+		}
+	}()
+}
+
 func TestChecksAreChecked(t *testing.T) {
 	fine := func(*Guard, Info) (time.Duration, Verdict) { return 0, Ignore }
 	for _, c := range []struct {
@@ -67,8 +76,8 @@ func TestAnInspectionSaysWhenTheNextOneComes(t *testing.T) {
 		k := newKeeper(t, cfg)
 		c, peer := pipe(k)
 		defer peer.Close()
-		beatEvery(t, c, time.Second) // puts no check off
-		defer Of(c).Hold()()         // nor does a hold
+		beatBetween(t, c)    // puts no check off
+		defer Of(c).Hold()() // nor does a hold
 		time.Sleep(100 * time.Second)
 		synctest.Wait()
 		require.Len(t, seconds, 5)
@@ -97,7 +106,7 @@ func TestACheckClosesByItsOwnReason(t *testing.T) {
 		begin := time.Now()
 		c, peer := pipe(k)
 		defer peer.Close()
-		beatEvery(t, c, time.Second)
+		beatBetween(t, c)
 		requireClosed(t, k, c, reason, begin, 5*time.Second)
 		require.Equal(t, []Reason{reason}, ends)
 		require.EqualValues(t, 1, k.Stats().Closed[reason])
@@ -112,7 +121,7 @@ func TestADryRunCountsByTheNameOfTheCheck(t *testing.T) {
 		k := newKeeper(t, cfg)
 		c, peer := pipe(k)
 		defer peer.Close()
-		beatEvery(t, c, time.Second)
+		beatBetween(t, c)
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
 		require.Equal(t, map[Reason]uint64{CheckReason("dry"): 3}, k.Stats().WouldClose)
@@ -129,7 +138,7 @@ func TestTheRateBoundsTheClosesOfChecks(t *testing.T) {
 		for range 10 {
 			c, peer := pipe(k)
 			defer peer.Close()
-			beatEvery(t, c, time.Second)
+			beatBetween(t, c)
 		}
 		time.Sleep(14*time.Second + 500*ms)
 		synctest.Wait()
@@ -184,7 +193,7 @@ func TestAnInspectionThatFailsLeavesTheConnection(t *testing.T) {
 				begin := time.Now()
 				c, peer := pipe(k)
 				defer peer.Close()
-				beatEvery(t, c, time.Second)
+				beatBetween(t, c)
 				requireClosed(t, k, c, CheckReason("fails"), begin, 30*time.Second)
 				require.Equal(t, 3, calls)
 				require.Equal(t, name == "panic", strings.Contains(log.String(), "Checks fails: as tested"))
@@ -220,14 +229,14 @@ func TestUpdateOfChecks(t *testing.T) {
 		check := func(name string, every time.Duration) Check {
 			return Check{name, every, func(*Guard, Info) (time.Duration, Verdict) { calls[name]++; return 0, Ignore }}
 		}
-		k := newKeeper(t, Config{Timeout: time.Second})
+		k := newKeeper(t, Config{Timeout: 2 * time.Second})
 		c, peer := pipe(k)
 		defer peer.Close()
-		beatEvery(t, c, 100*ms)
+		beatBetween(t, c)
 		update := func(checks ...Check) {
 			synctest.Wait()
 			clear(calls)
-			require.NoError(t, k.Update(Config{Timeout: time.Second, Checks: checks}))
+			require.NoError(t, k.Update(Config{Timeout: 2 * time.Second, Checks: checks}))
 		}
 		update(check("one", 10*time.Second), check("two", 4*time.Second))
 		time.Sleep(21 * time.Second)
