@@ -57,7 +57,7 @@ func (g *Guard) endsSilence(silence time.Duration, heard bool) {
 	if silence < p.Tick || p.advisor == nil {
 		return
 	}
-	if timeout := g.advisedTimeout(p); timeout > 0 {
+	if timeout := g.advisedTimeout(p); timeout > 0 && float64(silence) >= advisedShares[0]*float64(timeout) {
 		p.advisor.mu.Lock()
 		p.advisor.ended.add(silence, timeout, heard)
 		p.advisor.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"sync"
@@ -19,8 +18,8 @@ import (
 // counts them, and Stats, metrics and logs have them by name.
 //
 // A heartbeat does not put a check off, and neither does a Hold. Every connection costs the memory of one instant per check, and
-// each inspection some microseconds. After an [Keeper.Update] with other checks, or others in Every, all checks of a
-// connection begin anew.
+// each inspection some microseconds. After a [Keeper.Update] that changes a name, an Every or the order of the checks, all
+// checks of a connection begin anew. Another Inspect takes the place of the one before.
 type Check struct {
 	// Name is the check's name in logs and figures, and that of its Reason: lower-case letters, digits and underscores, from a
 	// letter on, at most 40 of them. It must be unlike those of the other checks and of all reasons. A process may have 50 names.
@@ -162,7 +161,10 @@ func (v *visit) inspect() {
 	check := v.policy.Checks[i]
 	next, verdict := check.Every, Ignore
 	c.at[i] = k.now().Add(next) // after runtime.Goexit it is not due again at once
-	info, _ := v.Info()
+	info, open := v.Info()
+	if !open { // it has been closed meanwhile
+		return
+	}
 	v.tellSocket(&info)
 	v.call("Checks "+check.Name, func() {
 		n, w := check.Inspect(v.Guard, info)
@@ -170,7 +172,7 @@ func (v *visit) inspect() {
 	})
 	c.at[i] = k.now().Add(max(next, v.policy.Tick))
 	if next < 0 {
-		c.at[i] = rules.Time(math.MaxInt64)
+		c.at[i] = rules.Never
 	}
 	if verdict == Close {
 		v.closes = CheckReason(check.Name)

@@ -156,7 +156,7 @@ func (r Reason) Is(target error) bool {
 
 // Retryable reports whether a client should connect again, after a pause, if its connection
 // was closed for this reason. It should not if it broke a rule, and would again, or if this
-// program meant to end the connection.
+// program meant to end the connection. Nobody knows that of a Check, so it reports true.
 func (r Reason) Retryable() bool {
 	switch r {
 	case ReasonLocal, ReasonTooMany, ReasonTooSlow, ReasonFirstMessage:

@@ -138,7 +138,7 @@ func (g *Guard) isHeld() bool {
 // of its peer, and for what reason. It is a forecast: a verdict of OnIdle, bytes waiting in the
 // socket, pressure or [Keeper.Update] can change it. The zero time and reason 0 mean no end, as
 // long as the connection is held or its silence is ignored. Only the socket knows of ReadIdle
-// and WriteIdle, so they are not in it. ok is false if the connection is not guarded.
+// and WriteIdle, and only the program of its Checks, so they are not in it. ok is false if the connection is not guarded.
 func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
 	end, now, reason, ok := g.deadline()
 	if reason == 0 {

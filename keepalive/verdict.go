@@ -6,7 +6,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// Verdict is what [Config.OnIdle] says about a connection.
+// Verdict is what [Config.OnIdle], or a [Check], says about a connection.
 type Verdict time.Duration
 
 const (

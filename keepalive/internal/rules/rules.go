@@ -155,7 +155,7 @@ func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
 	if !e.Quiet {
 		d.s.Silence = Silence{}
 	}
-	out := d.first()
+	out := d.decide()
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
 	return d.s, out
 }

@@ -62,44 +62,44 @@ func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
 }
 
 // silent decides what comes of the silence of the peer.
-func (d *decision) silent() (out Outcome, decided bool) {
+func (d *decision) silent() Outcome {
 	due, why := d.deadline()
 	changed := d.s.Silence.Stage == Opened && d.e.Changed
 	sent := d.sentProbe()
 	switch {
 	case !d.e.Due:
-		return d.wait(due), true
+		return d.wait(due)
 	case d.isSpared() && !changed: // though the end may have moved since the question
-		out, _ = d.obey(d.e.Answer.For)
-		return out, true
+		out, _ := d.obey(d.e.Answer.For)
+		return out
 	case sent == lastProbe, sent > 0 && d.now >= due: // its answer is to come, and nobody looks for it yet
-		return d.listen(sent), true
+		return d.listen(sent)
 	case d.now < due && d.pollsEvery() == 0 && !changed:
-		return d.wait(due), true
+		return d.wait(due)
 	case d.e.Anew: // another visit decides about the silence since then
-		return d.wait(d.now.Add(d.p.Tick)), true
+		return d.wait(d.now.Add(d.p.Tick))
 	case d.s.Holds > 0:
-		return d.held(), true
+		return d.held()
 	}
 	if out, heard := d.heard(due); heard {
-		return out, true
+		return out
 	}
 	switch {
 	case d.now < due:
-		return d.wait(due), true
+		return d.wait(due)
 	case d.s.Silence.Stage == Ignored:
-		return d.ignore(d.s.Silence.Why), true
+		return d.ignore(d.s.Silence.Why)
 	case d.isEarly():
 		d.enter(Silence{})
 		due, _ := d.deadline()
-		return d.wait(due), true
+		return d.wait(due)
 	case d.s.Silence.Stage == Leaving:
-		return d.close(d.s.Silence.Why), true
+		return d.close(d.s.Silence.Why)
 	}
 	if number := d.nextProbe(); number > 0 {
-		return d.probe(number), true
+		return d.probe(number)
 	}
-	return d.over(why), true
+	return d.over(why)
 }
 
 // isEarly reports whether the present stage has ended before a timeout that has become longer meanwhile.

@@ -1,9 +1,8 @@
 package rules
 
-// A rule is a policy as a deadline. A new policy is a rule, and a row of the table.
+// A rule is a policy as a deadline. A new policy is a rule, and a row of the table. A function that it does not need is nil.
 type rule struct {
 	// next returns when there is something to be decided even if the connection is touched until then, or Never.
-	// A rule without it has a deadline that a touch moves: it decides in each visit, and is the last of the table.
 	next func(p *Policy, s *State, e *Evidence) Time
 
 	// decide decides, from next on. It reports false to leave the decision to the rules below.
@@ -19,7 +18,7 @@ type rule struct {
 	always bool
 }
 
-// table has the rules in the order in which they decide.
+// table has the rules in the order in which they decide. Whatever they leave is for the silence, whose deadline a touch moves.
 var table = [...]rule{
 	{next: doomNext, decide: (*decision).doomed, adapt: doomAdapt, always: true},
 	{next: ageNext, decide: (*decision).aged, open: ageOpen, adapt: ageAdapt},
@@ -27,10 +26,10 @@ var table = [...]rule{
 	{next: checkNext, decide: (*decision).checked},
 	{next: idleNext, decide: (*decision).idled, open: idleOpen, adapt: idleAdapt},
 	{next: evictNext, decide: (*decision).evicted, always: true},
-	{decide: (*decision).silent, open: silenceOpen, adapt: silenceAdapt},
+	{open: silenceOpen, adapt: silenceAdapt},
 }
 
-// limit is next for a rule that may not be in force.
+// limit is next, or Never if the rule is not in force.
 func (r *rule) limit(p *Policy, s *State, e *Evidence) Time {
 	if r.next == nil || !r.always && s.Doom.isSealed() {
 		return Never
@@ -48,16 +47,16 @@ func Limit(p *Policy, s State, e *Evidence) Time {
 	return limit
 }
 
-// first returns what the first rule says that decides.
-func (d *decision) first() Outcome {
+// decide returns the decision of the first rule that makes one.
+func (d *decision) decide() Outcome {
 	for i := range table {
-		if r := &table[i]; r.next == nil || r.limit(d.p, &d.s, d.e) <= d.now {
+		if r := &table[i]; r.limit(d.p, &d.s, d.e) <= d.now {
 			if out, decided := r.decide(d); decided {
 				return out
 			}
 		}
 	}
-	return Outcome{}
+	return d.silent()
 }
 
 // Open returns the state of a new connection.
