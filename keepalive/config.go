@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"runtime"
 	"slices"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 const (
@@ -268,4 +271,136 @@ func (r Rate) check(activity Activity) error {
 		within("Rate.MinBytes", r.MinBytes, math.MaxInt),
 		within("Rate.Strikes", r.Strikes, maxCount),
 	)
+}
+
+// Activity says what counts as life of a connection.
+type Activity int
+
+const (
+	// ActivityRead counts the bytes read: for servers whose peers send heartbeats, or speak
+	// first. Bytes moved by ReadFrom and WriteTo count in both directions, so a download by
+	// io.Copy does not end because its peer has nothing to say. TLS has no ReadFrom, so io.Copy
+	// calls Write. A Write that waits for the peer is no silence as long as the peer takes some of
+	// its bytes, on TCP on Linux. For a download that waits for anything else, over TLS, see
+	// Guard.Hold and ActivityReadWrite.
+	ActivityRead Activity = iota
+
+	// ActivityReadWrite also counts the bytes acknowledged by the peer: for servers whose peers
+	// only listen. A vanished peer acknowledges nothing. Only TCP on Linux tells; elsewhere,
+	// each write counts if the socket takes it.
+	ActivityReadWrite
+
+	// ActivityManual counts nothing but Touch: for servers that want whole messages. A byte now
+	// and then keeps no connection.
+	ActivityManual
+
+	// ActivityKernel is ActivityRead without any work per read: the kernel knows when bytes
+	// last arrived, and is asked when the deadline has passed. Bytes count when they arrive,
+	// read or not. A silent connection is closed up to seven jiffies later (7 to 70 ms), since
+	// the kernel is no more precise. It is for TCP on Linux; elsewhere New returns ErrArgument.
+	// Some sockets can't tell (a Unix socket, MPTCP, a net.Pipe): their connections are kept as
+	// with ActivityRead, and the first one is logged.
+	ActivityKernel
+)
+
+var activityNames = [...]string{"read", "readwrite", "manual", "kernel"}
+
+func (a Activity) String() string {
+	if a < 0 || int(a) >= len(activityNames) {
+		return fmt.Sprintf("Activity(%d)", int(a))
+	}
+	return activityNames[a]
+}
+
+func (a Activity) check() error { return a.checkOn(socketsTell) }
+
+// checkOn is check for a system with or without sockets that tell when bytes last arrived.
+func (a Activity) checkOn(socketsTell bool) error {
+	if a < ActivityRead || a > ActivityKernel {
+		return wrong("Activity %d, must be %d to %d", a, ActivityRead, ActivityKernel)
+	}
+	if a == ActivityKernel && !socketsTell {
+		return wrong("Activity %v, must be another on %s, whose sockets don't tell when bytes last arrived", a, runtime.GOOS)
+	}
+	return nil
+}
+
+// life returns what counts as life of a connection. tells reports whether its socket knows when
+// bytes last arrived.
+func (a Activity) life(tells bool) rules.Life {
+	switch {
+	case a == ActivityReadWrite:
+		return rules.ReadsWrite
+	case a == ActivityManual:
+		return rules.Touches
+	case a == ActivityKernel && tells:
+		return rules.Arrivals
+	}
+	return rules.Reads
+}
+
+// Closing says how the Keeper closes connections.
+type Closing struct {
+	// Farewell returns the last bytes for a connection closed by the Keeper. They are written
+	// past all layers above, so not below TLS. Nil, or no bytes, means none.
+	Farewell func(conn any, reason Reason) []byte
+
+	// Timeout bounds the farewell: how long its bytes may take to leave, and with CloseHalf
+	// also how long the peer has to close its side. On gnet, bytes waiting for a slow peer have
+	// to leave before the farewell. Zero means a second.
+	Timeout time.Duration
+
+	// Mode is how a connection is closed. The zero value is CloseGraceful.
+	Mode CloseMode
+
+	// MaxPerSecond bounds how many connections the policies close in a second. The others wait,
+	// in no particular order, and a heartbeat before the close cancels it. Evictions don't wait.
+	// Zero means any number.
+	MaxPerSecond int
+
+	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a
+	// policy is counted, once for each policy, and left alone until it is heard again.
+	// Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
+	// See Stats.WouldClose and Stats.Silences.
+	DryRun bool
+}
+
+func (c *Closing) setDefaults() { c.Timeout = cmp.Or(c.Timeout, time.Second) }
+
+func (c Closing) check() error {
+	var mode error
+	if c.Mode < CloseGraceful || c.Mode > CloseReset {
+		mode = wrong("Closing.Mode %d, must be %d to %d", c.Mode, CloseGraceful, CloseReset)
+	}
+	return errors.Join(
+		mode,
+		notNegative("Closing.Timeout", c.Timeout),
+		within("Closing.MaxPerSecond", c.MaxPerSecond, 1e9),
+	)
+}
+
+// CloseMode is how a Keeper closes a connection.
+type CloseMode int
+
+const (
+	// CloseGraceful closes a connection as its Close does: bytes written before still leave. On
+	// gnet, bytes waiting for a silent peer are dropped, unless there is a farewell.
+	CloseGraceful CloseMode = iota
+
+	// CloseHalf ends our side first, and closes the connection when the peer has ended its own,
+	// or after Closing.Timeout. So a peer can read the farewell even while it is still sending;
+	// a reset would take the farewell away.
+	CloseHalf
+
+	// CloseReset drops unsent bytes and resets the connection: the kernel keeps nothing of it.
+	CloseReset
+)
+
+var closeModeNames = [...]string{"graceful", "half", "reset"}
+
+func (m CloseMode) String() string {
+	if m < 0 || int(m) >= len(closeModeNames) {
+		return fmt.Sprintf("CloseMode(%d)", int(m))
+	}
+	return closeModeNames[m]
 }

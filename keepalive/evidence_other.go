@@ -2,6 +2,8 @@
 
 package keepalive
 
+import "github.com/heartwheel-go/heartwheel/internal/socket"
+
 // socketsTell reports whether sockets know when bytes last arrived. Here they know at most how many
 // wait to be read.
 const socketsTell = false
@@ -14,7 +16,7 @@ func socketTells(uintptr) bool { return socketsTell }
 
 func ask(fd uintptr) evidence {
 	e := nothing
-	e.unread = unread(fd)
-	e.full = e.unread > 0 && fills(e.unread, receiveBuffer(fd))
+	e.unread = socket.Unread(fd)
+	e.full = e.unread > 0 && fills(e.unread, socket.ReceiveBuffer(fd))
 	return e
 }

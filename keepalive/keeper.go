@@ -21,7 +21,7 @@ import (
 // [New] makes one. [Keeper.Listener], [Keeper.Conn] and package gnetkeepalive bring it
 // connections, of any kind at the same time.
 //
-// All methods may be called by several goroutines at the same time, and from functions of the
+// All methods are safe for concurrent use, and may be called from functions of the
 // Config, except for Drain: it would wait for them.
 type Keeper struct {
 	pool     *pool.Pool[*Guard]

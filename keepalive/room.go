@@ -3,10 +3,16 @@ package keepalive
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
+	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
@@ -70,4 +76,242 @@ func (r Room) evictIdle(timeout time.Duration) time.Duration {
 		return 0
 	}
 	return cmp.Or(r.MinIdle, min(time.Second, timeout))
+}
+
+// Pressure shortens timeouts as some resource runs out: the idlest make room in time. Timeouts
+// stay as they are up to Low, shrink in proportion between Low and High, and are down to
+// Timeout from High on.
+type Pressure struct {
+	// Used, if not nil, returns how much of the resource is in use, from 0 to 1. It is called
+	// at most once a second, perhaps concurrently. Less than 0, and
+	// NaN, count as 0; more than 1 counts as 1.
+	Used func() float64
+
+	// Low and High are the bounds, 0 < Low < High <= 1. Zero means 0.85 and 0.95, as in the
+	// example of Envoy's overload manager.
+	Low, High float64
+
+	// Timeout is what Config.Timeout becomes under full pressure; a timeout of a connection's
+	// own becomes shorter in proportion. If it is not zero, a shortage of descriptors is
+	// pressure, too. Zero means a quarter of Config.Timeout if Used is set, and otherwise no
+	// pressure at all.
+	Timeout time.Duration
+}
+
+func (p *Pressure) setDefaults(timeout, tick time.Duration) {
+	p.Low, p.High = cmp.Or(p.Low, 0.85), cmp.Or(p.High, 0.95)
+	if p.Used != nil && p.Timeout == 0 {
+		p.Timeout = max(tick, timeout/4)
+	}
+}
+
+func (p Pressure) check(cfg Config) error {
+	switch {
+	case !(0 < p.Low && p.Low < p.High && p.High <= 1): // or one is not a number
+		return wrong("Room.Pressure.Low %v and Room.Pressure.High %v, must be 0 < Low < High <= 1", p.Low, p.High)
+	case p.Timeout > cfg.Timeout:
+		return wrong("Room.Pressure.Timeout %v is longer than Timeout %v", p.Timeout, cfg.Timeout)
+	case p.Timeout > 0 && p.Timeout < cfg.Tick:
+		return wrong("Room.Pressure.Timeout %v is shorter than Tick %v", p.Timeout, cfg.Tick)
+	}
+	return notNegative("Room.Pressure.Timeout", p.Timeout)
+}
+
+// reduction returns how far timeouts are reduced for a share in use: 0 is the full timeout, 1
+// the shortest.
+func (p Pressure) reduction(used float64) float64 {
+	switch {
+	case used >= p.High:
+		return 1
+	case used > p.Low:
+		return (used - p.Low) / (p.High - p.Low)
+	}
+	return 0
+}
+
+// gauge is the pressure measured last.
+type gauge struct {
+	next atomic.Int64 // when to measure again, by the wheel's time
+	bits atomic.Uint64
+}
+
+// pressure returns how much timeouts are shortened: 0 not at all, 1 as much as can be. It
+// measures once a second at most.
+func (k *Keeper) pressure(p *policy, now time.Duration) float64 {
+	if p.Room.Pressure.Timeout == 0 {
+		return 0
+	}
+	if next := k.gauge.next.Load(); int64(now) >= next && k.gauge.next.CompareAndSwap(next, int64(now+time.Second)) {
+		k.gauge.bits.Store(math.Float64bits(k.measure(p.Room.Pressure)))
+	}
+	return math.Float64frombits(k.gauge.bits.Load())
+}
+
+func (k *Keeper) measure(p Pressure) float64 {
+	used := 0.0
+	if p.Used != nil {
+		k.call("Room.Pressure.Used", func() { used = p.Used() })
+	}
+	reduction := p.reduction(used)
+	if descriptors, ok := rlimit.Used(); ok {
+		reduction = max(reduction, p.reduction(descriptors))
+	}
+	return reduction
+}
+
+// shares counts the connections of each key, up to a limit: one address, or one user, can't
+// have all the room there is. A key is forgotten with its last connection. The zero shares is
+// empty and ready to use. It must not be copied.
+//
+// The empty key has no limit: take returns a nil share for it, and giveBack accepts a nil
+// share.
+//
+// All methods are safe for concurrent use. They share a mutex: a
+// touch needs none of them.
+type shares struct {
+	mu sync.Mutex
+	of shrink.Map[string, *share] // the keys with connections, and no others
+}
+
+// share is the count of one key. All connections of the key keep the same pointer.
+type share struct {
+	key   string
+	conns int // guarded by shares.mu; at least 1 while the key is in the map
+}
+
+// take takes one of the key's shares. ok is false if the key has most connections already. Only
+// the first connection of a key allocates memory. The key is kept until its last connection has
+// left: a part of a much longer string keeps all of the string.
+func (s *shares) take(key string, most int) (taken *share, ok bool) {
+	if key == "" {
+		return nil, true
+	}
+	if most <= 0 {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken = s.of.Get(key)
+	if taken == nil {
+		taken = s.add(key)
+	}
+	if taken.conns >= most {
+		return nil, false
+	}
+	taken.conns++
+	return taken, true
+}
+
+// giveBack gives a share back. A nil share is fine.
+//
+// It panics if the key has no connections left, or if the share is of other shares: otherwise
+// the limit would silently be another one from then on.
+func (s *shares) giveBack(taken *share) {
+	if taken == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of.Get(taken.key) != taken {
+		panic(fmt.Sprintf("keepalive: a share of key %q was given back that nobody has", taken.key))
+	}
+	taken.conns--
+	if taken.conns == 0 {
+		s.of.Delete(taken.key)
+	}
+}
+
+// keys returns the number of keys with connections.
+func (s *shares) keys() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of.Len()
+}
+
+// add makes the share of a new key, without connections yet. s.mu must be held.
+func (s *shares) add(key string) *share {
+	added := &share{key: key}
+	s.of.Set(key, added)
+	return added
+}
+
+// networkBits is the part of an IPv6 address that belongs to one customer. A provider gives
+// each customer a /64 at least (RFC 6177, RIPE-690), with as many addresses as they like.
+const networkBits = 64
+
+// keyOf returns what connections from addr are counted by, unless Room.Key says otherwise: an
+// IPv4 address whole, as "192.0.2.1", also if it is mapped into IPv6, and the /64 of an IPv6
+// address, as "2001:db8:1:2::/64". The port and the zone are left out.
+//
+// The key of an address of a foreign type comes from its String, if String gives an IP address
+// and a port. Everything else has the empty key, without a limit: a Unix socket, a pipe, a name
+// instead of an address, nil, a nil pointer, and an address with a panicking String.
+//
+// Different clients may share a key: behind one IPv4 address, behind a NAT64 with all of them
+// in one prefix (as 64:ff9b::/96), and on a link (fe80::/64). And one client may have several
+// keys: 256 with a /56, and 65,536 with a /48.
+func keyOf(addr net.Addr) string {
+	ip := ipOf(addr).Unmap()
+	if !ip.IsValid() {
+		return ""
+	}
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, networkBits).Masked().String()
+}
+
+// ipOf returns the IP address in addr, or the zero Addr.
+func ipOf(addr net.Addr) netip.Addr {
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		return a.AddrPort().Addr() // also of a nil pointer
+	case *net.UDPAddr:
+		return a.AddrPort().Addr()
+	case *net.IPAddr:
+		if a == nil {
+			return netip.Addr{}
+		}
+		ip, _ := netip.AddrFromSlice(a.IP)
+		return ip
+	case *net.UnixAddr:
+		return netip.Addr{} // the client chose its text, perhaps "192.0.2.1:80"
+	}
+	host, _, _ := net.SplitHostPort(textOf(addr)) // or "", no address
+	ip, _ := netip.ParseAddr(host)
+	return ip
+}
+
+// textOf returns addr as text, or nothing if addr is nil or its String panics, as it often
+// does for a nil pointer: a server must not end because of an address.
+func textOf(addr net.Addr) (text string) {
+	defer func() { _ = recover() }()
+	return addr.String()
+}
+
+// MaxConns returns for how many connections this process has descriptors, for Room.MaxConns. It
+// takes the limit on descriptors in force (ulimit -n), less the open ones, less a reserve, and
+// less some to spare: 64, or a 32nd of all if that is more. They are for connections that are
+// refused, or have their farewell, and for files.
+//
+// reserve is how many more descriptors the program will open: one for each listener, file and
+// connection to others. With gnet, each event loop takes three, and only gnet.WithReusePort bounds
+// the connections accepted and not refused yet. Call MaxConns before there are connections.
+//
+// MaxConns returns 0, any number of connections, if there is no limit, as on Windows. If there is
+// no room for a single one, it returns [ErrArgument] with the figures.
+func MaxConns(reserve int) (int, error) {
+	if reserve < 0 {
+		return 0, wrong("reserve %d, must not be negative", reserve)
+	}
+	open := rlimit.Open()
+	limit, room, spare, ok := rlimit.Room(reserve, open)
+	if !ok || limit == math.MaxInt {
+		return 0, nil
+	}
+	if room < 1 {
+		return 0, fmt.Errorf("%w: reserve %d: the process may have %d descriptors, of which %d are open and %d to spare: none is left for connections",
+			ErrArgument, reserve, limit, open, spare)
+	}
+	return room, nil
 }

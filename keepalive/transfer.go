@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
 // ReadFrom and WriteTo hand a transfer over to the connection inside, if that can do it in the
@@ -57,7 +59,7 @@ func failedToWrite(err error) bool {
 		}
 		err = op.Err
 	}
-	return isBrokenPipe(err)
+	return socket.IsBrokenPipe(err)
 }
 
 // WriteTo reads until the end and gives it to w.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// due is called by a worker of the wheel when something is to be decided about a connection.
+// due is called by a worker of the wheel when a connection needs a decision.
 // The adapter calls visit, now or later: with gnet in the event loop, behind the reads that
 // wait there.
 func (g *Guard) due() {
@@ -28,12 +27,7 @@ func (g *Guard) evict() {
 	g.due()
 }
 
-// condemn has the connection closed whatever its peer says until then.
-func (g *Guard) condemn(why Reason) {
-	g.decideSoon(func(m *more) { m.state = m.state.Condemned(rules.Reason(why)) })
-}
-
-// decideSoon changes something about the connection, and has it decided about at once.
+// decideSoon changes something about the connection, and makes the next decision come at once.
 func (g *Guard) decideSoon(change func(m *more)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -41,7 +35,7 @@ func (g *Guard) decideSoon(change func(m *more)) {
 	g.decideNow()
 }
 
-// decideNow has the connection decided about at once. mu must be held.
+// decideNow makes the next decision come at once. mu must be held.
 func (g *Guard) decideNow() {
 	g.need().limit.Store(0) // a visit may be just about to wait
 	g.timer.HandOver()
@@ -222,42 +216,6 @@ func (v *visit) tellAge() {
 	if onMax := v.policy.Age.OnMax; onMax != nil {
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}
-}
-
-// end gives the connection up and has the adapter close it, unless the connection was touched or closed meanwhile.
-func (v *visit) end(out rules.Outcome) {
-	k := v.keeper
-	k.leaving.Add(1) // first: drains count the connection at every moment
-	reason := Reason(out.Why)
-	if !v.giveUp(reason, out.Anyway) {
-		k.leaving.Add(-1)
-		return
-	}
-	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
-		v.endContext(reason)
-	}
-	closing := v.policy.Closing
-	ending := adapter.Ending{Reason: reason, Mode: adapter.Mode(closing.Mode), Timeout: closing.Timeout}
-	defer func() { v.adapter.End(v.Binding(), ending) }() // even after runtime.Goexit
-	if closing.Farewell != nil && !v.isUpgraded() {
-		k.call("Closing.Farewell", func() { ending.Farewell = closing.Farewell(v.conn, reason) })
-	}
-}
-
-// giveUp ends the guarding of a connection for a reason, anyway or only if nobody has touched it
-// meanwhile. mu makes the two one step for release.
-func (g *Guard) giveUp(reason Reason, anyway bool) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	give := g.timer.ExpireSeen
-	if anyway {
-		give = g.timer.Remove
-	}
-	_, ok := give()
-	if ok {
-		g.setReason(reason)
-	}
-	return ok
 }
 
 // count counts what a decision says besides its outcome.

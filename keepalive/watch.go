@@ -1,12 +1,15 @@
 package keepalive
 
 import (
+	"context"
+	"log/slog"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/view"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -73,4 +76,165 @@ func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
 	for _, w := range slices.Backward(all) {
 		defer k.call("Watch", func() { w.see(end) }) // even after runtime.Goexit in another one
 	}
+}
+
+const (
+	// burstSize is how many connections a Keeper closes within burstTime to be worth a line. A
+	// refused connection, and an evicted one, is always worth a line.
+	burstSize = 100
+	burstTime = time.Second
+
+	// maxBurstTime is how long a line covers at most. While one line follows the other, each
+	// covers twice as long as the one before.
+	maxBurstTime = time.Minute
+)
+
+// bursts logs the end of many connections as one line. There is a timer only while there is
+// something to tell.
+type bursts struct {
+	mu           sync.Mutex
+	counts       [endOfAll]uint64
+	full, perKey uint64        // refused
+	second       time.Time     // begin of the present burstTime
+	many         int           // closed in it
+	burst        bool          // burstSize was reached
+	period       time.Duration // of the timer
+	timer        *time.Timer   // or nil
+	told         time.Time     // when the last line was written
+	ended        bool
+}
+
+// closed notes a connection closed by the Keeper.
+func (b *bursts) closed(k *Keeper, reason Reason) {
+	if reason == ReasonDrain { // meant, and logged by Drain
+		return
+	}
+	b.note(k, func(b *bursts) {
+		b.counts[reason]++
+		b.seeBurst(time.Now())
+	})
+}
+
+// seeBurst notes a closed connection. However long a line covers, it takes burstSize within
+// burstTime to be worth a line. Otherwise the usual closes of any day would follow a burst as
+// lines. b.mu must be held.
+func (b *bursts) seeBurst(now time.Time) {
+	if now.Sub(b.second) >= burstTime {
+		b.second, b.many = now, 0
+	}
+	b.many++
+	b.burst = b.burst || b.many >= burstSize
+}
+
+// note counts something, and has a line written soon.
+func (b *bursts) note(k *Keeper, count func(b *bursts)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	count(b)
+	if b.timer != nil {
+		return
+	}
+	b.period = min(2*b.period, maxBurstTime)
+	if time.Since(b.told) > b.period { // or no line so far
+		b.period = burstTime
+	}
+	b.timer = time.AfterFunc(b.period, func() { b.tell(k) })
+}
+
+// tell writes the line, if it is worth it.
+func (b *bursts) tell(k *Keeper) {
+	b.mu.Lock()
+	counts, full, perKey, period := b.counts, b.full, b.perKey, b.period
+	worth := b.burst || counts[ReasonEvicted] > 0 || full+perKey > 0
+	b.counts, b.full, b.perKey, b.timer, b.burst = [endOfAll]uint64{}, 0, 0, nil, false
+	if worth {
+		b.told = time.Now()
+	}
+	b.mu.Unlock()
+	if !worth {
+		return
+	}
+	attrs := []slog.Attr{slog.Duration("within", period), slog.Int("conns", k.Len())}
+	count := func(name string, n uint64) {
+		if n > 0 {
+			attrs = append(attrs, slog.Uint64(name, n))
+		}
+	}
+	for reason, n := range counts {
+		count(Reason(reason).String(), n)
+	}
+	count("refused", full)
+	count("refused_per_key", perKey)
+	k.log.LogAttrs(context.Background(), slog.LevelWarn, "keepalive: closed or refused connections", attrs...)
+}
+
+// end writes the last line. A timer fired just now finds nothing left to tell.
+func (b *bursts) end(k *Keeper) {
+	b.mu.Lock()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	b.ended = true
+	b.mu.Unlock()
+	b.tell(k)
+}
+
+// For package debughttp.
+func init() {
+	view.Set(view.Funcs[Keeper, Guard, Reason]{
+		Now:      func(k *Keeper) time.Duration { return time.Duration(k.now()) },
+		Look:     (*Guard).glance,
+		Deadline: (*Guard).deadlineView,
+		Ask:      func(ctx context.Context, g *Guard) (view.Traffic, bool) { return g.traffic(ctx) },
+	})
+}
+
+// glance looks at the connection. ok is false if it is not guarded.
+func (g *Guard) glance() (c view.Conn, ok bool) {
+	touched, quiet := g.timer.Touched()
+	g.mu.Lock()
+	s, remote := g.state(), g.remote
+	if u := g.userNow(); u != nil {
+		c.RoundTrip = u.roundTrip
+	}
+	g.mu.Unlock()
+	c.ID, c.Remote, c.Opened, c.Touched = g.id, remote, time.Duration(g.born), touched
+	c.Timeout, c.State = s.Own, stateOf(s, quiet)
+	if c.Timeout == 0 {
+		c.Timeout = g.keeper.policy.Load().Timeout
+	}
+	return c, g.isOpen()
+}
+
+// stateOf names the state of a connection. quiet is Evidence.Quiet.
+func stateOf(s rules.State, quiet bool) string {
+	switch {
+	case s.IsLeaving(quiet):
+		return view.Leaving
+	case s.Holds > 0:
+		return view.Held
+	case quiet && s.Silence.Stage == rules.Opened:
+		return view.New
+	case quiet && s.Silence.Stage == rules.Probing:
+		return view.Probing
+	}
+	return view.Open
+}
+
+func (g *Guard) deadlineView() (at time.Duration, why Reason, ok bool) {
+	end, _, why, ok := g.deadline()
+	return time.Duration(end), why, ok
+}
+
+// traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.
+func (g *Guard) traffic(ctx context.Context) (t view.Traffic, ok bool) {
+	answer := make(chan evidence, 1) // the loop may answer when ctx is done
+	if g.adapter.Do(ctx, g.Binding(), func() { answer <- g.ask() }) != nil {
+		return t, false
+	}
+	e := <-answer
+	return view.Traffic{Received: e.arrived(), Acked: e.answered, RoundTrip: e.roundTrip}, e.received >= 0
 }

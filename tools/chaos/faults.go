@@ -60,7 +60,7 @@ var faults = []fault{
 `,
 	},
 	{
-		name: "keepalive-share-in-two-steps", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/shares.go",
+		name: "keepalive-share-in-two-steps", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/room.go",
 		from: "		return nil, false\n	}\n	taken.conns++\n",
 		to:   "		return nil, false\n	}\n	s.mu.Unlock()\n	s.mu.Lock()\n	taken.conns++\n",
 	},

@@ -52,7 +52,7 @@ func (p *Policy) Hop(s State, draw float64) time.Duration {
 	return max(hop, p.Tick)
 }
 
-// FirstLook returns how long after its opening a connection is decided about first, with First. hop
+// FirstLook returns how long after its opening its first decision comes, with First. hop
 // is its Hop.
 func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
 	if life.Untold() { // nobody may touch for the first sign of life, and the timeout begins with it

@@ -3,7 +3,10 @@ package keepalive
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"reflect"
+	"sync"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -147,63 +150,55 @@ func inside(c any) any {
 	return c
 }
 
-// release ends the guarding of a connection. It reports false if the guarding has ended before.
-// Then reason says why: 0 after Keeper.Close.
-func (g *Guard) release() bool {
-	_, ok := g.timer.Remove()
-	if !ok { // giveUp may be about to set the reason
-		g.mu.Lock()
-		defer g.mu.Unlock()
+// refuse counts a refused connection.
+func (k *Keeper) refuse(why error) {
+	switch {
+	case errors.Is(why, ReasonDrain):
+		k.counts.refusedDrain.Add(1)
+	case errors.Is(why, errPerKey):
+		k.counts.refusedPerKey.Add(1)
+		k.bursts.note(k, func(b *bursts) { b.perKey++ })
+	case errors.Is(why, ReasonFull):
+		k.counts.refusedFull.Add(1)
+		k.bursts.note(k, func(b *bursts) { b.full++ })
 	}
-	return ok
 }
 
-// closed counts a closed connection and tells OnClose. Adapters call it once.
-func (g *Guard) closed(reason Reason) {
-	reason = reason.orLocal()
-	k := g.keeper
-	k.counts.closed[reason].Add(1)
-	now := k.now()
-	age := now.Sub(g.born)
-	if g.flags.Load()&flagAdvises != 0 {
-		touched, _ := g.timer.Touched()
-		g.endsSilence(now.Sub(rules.Time(touched)), false)
-	}
-	k.ages.observe(age)
-	g.forget(reason)
-	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
-	if g.reason() != 0 {
-		k.bursts.closed(k, reason)
-		defer k.leaving.Add(-1) // even after runtime.Goexit
-	}
-	if onClose := k.policy.Load().OnClose; onClose != nil {
-		defer k.call("OnClose", func() { onClose(g.conn, reason) })
-	}
-	k.tellWatchers(g, reason, age)
+// maxStrangers bounds how many types are remembered: a program may make types while it runs.
+const maxStrangers = 1000
+
+// strangers warns of Touch with a value that no Keeper knows: it compiles, and touches nobody.
+var strangers = strangerTypes{known: map[reflect.Type]bool{}}
+
+// strangerTypes are types of connections. A type is known after a Keeper has guarded a connection of it, or was
+// asked to: such a connection is no mistake, guarded or not. It is known, too, after a warning.
+type strangerTypes struct {
+	mu    sync.RWMutex
+	known map[reflect.Type]bool
 }
 
-// forget gives back the share of a connection and ends its context, after its guarding has
-// ended.
-func (g *Guard) forget(why error) {
-	g.mu.Lock()
-	g.flags.And(^uint32(flagOpen))
-	var share *share
-	if m := g.more.Load(); m != nil {
-		share, m.share = m.share, nil
+// add notes the type of a connection, and reports whether it is news.
+func (s *strangerTypes) add(conn any) (added bool) {
+	t := reflect.TypeOf(conn)
+	s.mu.RLock()
+	known := s.known[t] || len(s.known) >= maxStrangers
+	s.mu.RUnlock()
+	if known {
+		return false
 	}
-	end := g.userNow().end()
-	g.mu.Unlock()
-	g.keeper.shares.giveBack(share)
-	end(why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[t] || len(s.known) >= maxStrangers {
+		return false
+	}
+	s.known[t] = true
+	return true
 }
 
-// lose ends the guarding of a connection without its guard: nobody can have touched the
-// connection, so its silence is no reason to close it.
-func (g *Guard) lose() {
-	if !g.release() {
-		return
+// warn warns of a connection, and of the one inside it, if their types are strange.
+func (s *strangerTypes) warn(conn, innermost any) {
+	if s.add(innermost) {
+		slog.Default().Warn("keepalive: Touch of a value that no Keeper guards has no effect; is it the connection from the Keeper, or does a method NetConn lead to that?",
+			"conn", fmt.Sprintf("%T", conn), "inside", fmt.Sprintf("%T", innermost))
 	}
-	g.forget(ErrNotGuarded)
-	g.keeper.log.Error("keepalive: a connection has lost its guard; it stays open, unguarded",
-		"conn", fmt.Sprintf("%T", g.conn))
 }

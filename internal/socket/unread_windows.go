@@ -1,4 +1,4 @@
-package keepalive
+package socket
 
 import (
 	"unsafe"
@@ -9,8 +9,8 @@ import (
 // fionread is FIONREAD of winsock2.h, _IOR('f', 127, u_long), missing in x/sys/windows.
 const fionread = 0x4004667f
 
-// unread returns how many bytes wait in a socket, or 0 if it does not tell.
-func unread(fd uintptr) int {
+// Unread returns how many bytes wait in a socket, or 0 if it does not tell.
+func Unread(fd uintptr) int {
 	var n, size uint32
 	err := windows.WSAIoctl(windows.Handle(fd), fionread, nil, 0,
 		(*byte)(unsafe.Pointer(&n)), uint32(unsafe.Sizeof(n)), &size, nil, 0)
@@ -20,8 +20,8 @@ func unread(fd uintptr) int {
 	return int(n)
 }
 
-// receiveBuffer returns how many bytes the receive queue of a socket takes at least, or 0 if it does not tell.
-func receiveBuffer(fd uintptr) int {
+// ReceiveBuffer returns how many bytes the receive queue of a socket takes at least, or 0 if it does not tell.
+func ReceiveBuffer(fd uintptr) int {
 	size, err := windows.GetsockoptInt(windows.Handle(fd), windows.SOL_SOCKET, windows.SO_RCVBUF)
 	if err != nil {
 		return 0
