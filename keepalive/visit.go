@@ -228,10 +228,15 @@ func (v *visit) end(out rules.Outcome) {
 }
 
 // giveUp ends the guarding of a connection for a reason, anyway or only if nobody has touched it
-// meanwhile. mu makes the two one step for release.
-func (g *Guard) giveUp(reason Reason, anyway bool) bool {
+// meanwhile. If an exchange has begun since the decision, another visit decides anew. mu makes it one step for release.
+func (v *visit) giveUp(reason Reason, anyway bool) bool {
+	g := v.Guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.underWayNow() && v.seen.Exchange != rules.Never && !v.seen.Arriving {
+		g.again = true
+		return false
+	}
 	give := g.timer.ExpireSeen
 	if anyway {
 		give = g.timer.Remove
