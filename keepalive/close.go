@@ -9,12 +9,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// condemn has the connection closed whatever its peer says until then.
+// condemn makes the Keeper close the connection whatever its peer says until then.
 func (g *Guard) condemn(why Reason) {
 	g.decideSoon(func(m *more) { m.state = m.state.Condemned(rules.Reason(why)) })
 }
 
-// end gives the connection up and has the adapter close it, unless the connection was touched or closed meanwhile.
+// end gives the connection up and lets the adapter close it, unless the connection was touched or closed meanwhile.
 func (v *visit) end(out rules.Outcome) {
 	k := v.keeper
 	k.leaving.Add(1) // first: drains count the connection at every moment
@@ -35,10 +35,15 @@ func (v *visit) end(out rules.Outcome) {
 }
 
 // giveUp ends the guarding of a connection for a reason, anyway or only if nobody has touched it
-// meanwhile. mu makes the two one step for release.
-func (g *Guard) giveUp(reason Reason, anyway bool) bool {
+// meanwhile. If an exchange has begun since the decision, another visit decides anew. mu makes it one step for release.
+func (v *visit) giveUp(reason Reason, anyway bool) bool {
+	g := v.Guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.underWayNow() && v.seen.Exchange != rules.Never && !v.seen.Arriving {
+		g.again = true
+		return false
+	}
 	give := g.timer.ExpireSeen
 	if anyway {
 		give = g.timer.Remove

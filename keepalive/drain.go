@@ -88,6 +88,7 @@ func awaitExchanges(ctx context.Context, leaving []*Guard, wait func(time.Durati
 			awaited = awaited[1:]
 		}
 		if len(awaited) == 0 { // those before may be awaited again
+			awaited = nil
 			for _, g := range leaving {
 				if g.isAwaited(late) {
 					awaited = append(awaited, g)

@@ -120,6 +120,11 @@ func (g *Guard) localReason() Reason {
 func (g *Guard) isUnderWay() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.underWayNow()
+}
+
+// underWayNow is isUnderWay. mu must be held.
+func (g *Guard) underWayNow() bool {
 	x := g.exchangesNow()
 	return x != nil && x.ending != nil && (x.until == rules.Never || g.hasBegun())
 }

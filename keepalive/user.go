@@ -200,7 +200,8 @@ func (g *Guard) limitNow() rules.Time {
 }
 
 // Hold tells the Keeper of work for the connection: its silence does not count until release is
-// called. The release is a touch, and may be repeated. Ages and rates go on. A vanished peer is
+// called. If the Keeper has just decided to close the connection for its silence, and not closed it yet, the decision is
+// void. The release is a touch, and may be repeated. Ages and rates go on. A vanished peer is
 // not noticed while its connection is held, with one exception, for TCP on Linux: the
 // connection is closed if its peer takes nothing of the bytes written to it. It gets a timeout
 // from the first look at them, so two timeouts at most.
@@ -225,6 +226,8 @@ func (g *Guard) hold(n int32) {
 	s := g.state()
 	if s.Holds += n; n < 0 {
 		s.Released = now
+	}
+	if n < 0 || g.visited { // a decision to close the connection is void
 		g.timer.Touch()
 	}
 	g.setState(s, g.limitNow())

@@ -32,6 +32,66 @@ func TestAnEndThatComesTooLateLeavesNothing(t *testing.T) {
 	require.Zero(t, k.leaving.Load())
 }
 
+// A request began between the decision and its end. The peer may have said nothing that counts before it, as in a handshake.
+func TestAnEndOfAConnectionHeldMeanwhileIsVoid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second, Activity: ActivityManual})
+		c, peer := pipe(k)
+		defer peer.Close()
+		v := &visit{Guard: Of(c)}
+		require.True(t, v.enter())
+		time.Sleep(1100 * ms)
+		out := v.decide()
+		require.Equal(t, rules.Close, out.Do)
+		release := v.Hold()
+		v.apply(out)
+		require.True(t, v.done)
+		require.True(t, v.isOpen(), "it is held")
+		if v.leave() {
+			v.due()
+		}
+		time.Sleep(time.Minute)
+		require.True(t, v.isOpen(), "it is held")
+		release()
+		requireClosed(t, k, c, ReasonIdle, time.Now(), time.Second)
+	})
+}
+
+// An exchange began between the decision and its end, or bytes of it have come. The end between two exchanges comes too
+// late for it, and any other end once more.
+func TestAnEndOfAConnectionWithAnExchangeMeanwhileIsVoid(t *testing.T) {
+	for name, begin := range map[string]func(g *Guard){
+		"an exchange": func(g *Guard) { g.exchange(true) },
+		"bytes":       func(g *Guard) { g.came() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, Config{Timeout: time.Hour})
+				c, peer := pipe(k)
+				defer peer.Close()
+				v := &visit{Guard: Of(c)}
+				v.exchanges(func() {})
+				v.setFlag(flagBegins, true)
+				require.True(t, v.enter())
+				v.dismiss(ReasonDrain)
+				time.Sleep(lastWord + 100*ms)
+				out := v.decide()
+				require.Equal(t, rules.Close, out.Do)
+				begin(v.Guard)
+				v.apply(out)
+				require.True(t, v.isOpen())
+				require.True(t, v.leave())
+				v.due()
+				time.Sleep(lastWord)
+				require.True(t, v.isOpen())
+				v.condemn(ReasonDrain)
+				synctest.Wait()
+				require.False(t, v.isOpen())
+			})
+		})
+	}
+}
+
 // The peer was heard between the decision and its end, and the connection is due again, for another reason.
 func TestAnEndForASilenceThatIsOverIsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ type circuit struct {
 	trials   int                        // under way, without a verdict
 	claimant string                     // the caller that leases a task for a trial, or empty
 	claimed  time.Time                  // since when
-	tried    map[string]time.Time       // the last trial of each caller since the circuit opened
+	turns    turns                      // of the trials
 	next     map[string]time.Time       // when a task of each of some callers comes back for a trial
 	back     time.Time                  // when the last of the other tasks put off comes back
 	bells    map[chan struct{}]struct{} // of workers that wait for a change
@@ -55,8 +55,8 @@ const (
 	// circuitForgotten is how long after its time for a trial an open circuit is remembered.
 	circuitForgotten = time.Hour
 
-	// trialTurns is the longest time during which a trial of a circuit is kept for callers whose last
-	// trial was longer ago, and trialClaim the longest one for which a caller may lease a task for it.
+	// trialTurns is the longest time during which a trial of a circuit is kept for callers whose turn comes
+	// before, and trialClaim the longest one for which a caller may lease a task for it.
 	trialTurns = time.Second
 	trialClaim = time.Second
 
@@ -65,12 +65,6 @@ const (
 
 	// maxTrials is how many trials of a circuit may be under way. Each of those that hang doubles the wait for the next.
 	maxTrials = 4
-
-	// triedMost is how many callers of a circuit are remembered with their trials.
-	triedMost = 1000
-
-	// nextMost is for how many callers a task comes back in time for the next trial.
-	nextMost = 16
 
 	// backRate is how many of the tasks put off by a circuit come back in a second, if there are many. They come in
 	// batches, of which backBatches come during CircuitWait.
@@ -142,7 +136,8 @@ func (c *circuit) succeed(now time.Time) {
 	}
 	c.age++
 	c.claimant = ""
-	c.opened, c.until, c.back, c.tried, c.next = time.Time{}, time.Time{}, time.Time{}, nil, nil
+	c.opened, c.until, c.back, c.next = time.Time{}, time.Time{}, time.Time{}, nil
+	c.turns.topics, c.turns.callers = nil, nil
 	c.ring()
 }
 
@@ -153,6 +148,7 @@ func (c *circuit) fail(now time.Time) {
 	}
 	c.age++
 	c.opened, c.until = now, now.Add(c.wait)
+	c.turns.open()
 	c.ring()
 }
 
@@ -199,11 +195,11 @@ func (c *circuit) turn(caller string, bell chan struct{}, now time.Time) (at tim
 		c.bells = make(map[chan struct{}]struct{})
 	}
 	c.bells[bell] = struct{}{}
+	c.turns.join(caller, now)
 	return c.turnOf(caller, now), true
 }
 
-// turnOf returns when a caller may make a call. The trial goes round: a caller has to wait a little longer, the later
-// it had its last trial. c.mu must be held.
+// turnOf returns when a caller may make a call. It has to wait a little longer, the later its turn is. c.mu must be held.
 func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	switch {
 	case c.opened.IsZero():
@@ -211,17 +207,8 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	case c.trials >= maxTrials: // the end of one rings
 		return now.Add(max(c.wait, trialLast))
 	}
-	at := c.until.Add(time.Millisecond)
-	if last, tried := c.tried[caller]; tried {
-		rank := 0
-		for _, other := range c.tried {
-			if !other.After(last) {
-				rank++
-			}
-		}
-		at = at.Add(min(trialTurns, c.wait/10) * time.Duration(rank) / time.Duration(len(c.tried)))
-	}
-	return at
+	later := float64(min(trialTurns, c.wait/10)) * c.turns.rank(caller)
+	return c.until.Add(time.Millisecond + time.Duration(later))
 }
 
 // mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
@@ -250,6 +237,7 @@ func (c *circuit) unclaim(caller string) {
 	defer c.mu.Unlock()
 	if c.claimant == caller {
 		c.claimant = ""
+		c.turns.pass(caller, time.Now())
 		c.ring()
 	}
 }
@@ -257,6 +245,7 @@ func (c *circuit) unclaim(caller string) {
 // visit is a call under way.
 type visit struct {
 	circuit *circuit
+	caller  string
 	trial   bool
 	age     int  // of the circuit when the call began
 	judged  bool // circuit.mu guards it
@@ -274,15 +263,10 @@ func (c *circuit) enter(caller string) *visit {
 		c.answered = now
 	}
 	c.calls++
-	v := &visit{circuit: c, trial: !c.opened.IsZero(), age: c.age}
+	v := &visit{circuit: c, caller: caller, trial: !c.opened.IsZero(), age: c.age}
 	if v.trial {
-		if len(c.tried) == triedMost {
-			clear(c.tried)
-		}
-		if c.tried == nil {
-			c.tried = make(map[string]time.Time)
-		}
-		c.claimant, c.tried[caller] = "", now
+		c.claimant = ""
+		c.turns.serve(caller, now)
 		c.until = now.Add(max(c.wait, trialLast) << min(c.trials, maxTrials))
 		c.trials++
 	}
@@ -316,6 +300,9 @@ func (v *visit) end(failure error, over bool) {
 	}
 	v.judged = true
 	none := errors.Is(failure, errNoCall)
+	if !none {
+		c.turns.judge(v.caller, failure == nil)
+	}
 	if v.trial {
 		c.trials--
 		rest := c.wait
@@ -353,7 +340,9 @@ func (c *circuit) putOff(caller string, now time.Time) time.Duration {
 	if !c.opened.IsZero() {
 		longest = max(longest, now.Sub(c.opened))
 		maps.DeleteFunc(c.next, func(_ string, at time.Time) bool { return !at.After(now) })
-		if at := c.turnOf(caller, now); len(c.next) < nextMost && c.next[caller].IsZero() && at.After(now) {
+		c.turns.join(caller, now)
+		at := c.turnOf(caller, now)
+		if at.After(now) && c.next[caller].IsZero() && c.turns.isNext(caller, c.next) {
 			if c.next == nil {
 				c.next = make(map[string]time.Time)
 			}

@@ -42,6 +42,7 @@ type hosts struct {
 	mu    sync.Mutex
 	calls map[string]int
 	down  map[string]error // by target
+	fails string           // how targets begin that are down, or empty
 }
 
 func (*hosts) Check(timeout.Callback) error { return nil }
@@ -55,6 +56,9 @@ func (h *hosts) Call(_ context.Context, _ timeout.Task, call timeout.Callback) e
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls[call.Target]++
+	if h.fails != "" && strings.HasPrefix(call.Target, h.fails) {
+		return errRefused
+	}
 	return h.down[call.Target]
 }
 
@@ -630,4 +634,56 @@ func TestATaskWhoseOwnCallbackANodeWithTheHandlerCanNotMakeIsRefusedThereAndWarn
 		require.NoError(t, err)
 		require.Equal(t, 1, log.count(warned))
 	})
+}
+
+// Each of ever new URLs of a host fails once. The others of the host have their share of the trials: those of another
+// topic, those that were well before, and those that came first.
+func TestEverNewTargetsThatFailLeaveTrialsToTheOthersOfTheirHost(t *testing.T) {
+	for name, test := range map[string]struct {
+		topic  string
+		before bool // the good one is called before the others
+		others int  // failing ones that come first
+	}{
+		"of another topic":                       {topic: "good", others: 100},
+		"that were well before":                  {topic: "bad", before: true, others: 100},
+		"of another topic, and were well before": {topic: "good", before: true, others: 100},
+		"that came first":                        {topic: "bad", others: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r, _, caller := withHosts(t, timeout.Config{})
+				caller.mu.Lock()
+				caller.fails = "host/bad"
+				caller.mu.Unlock()
+				good := func(i int) {
+					_, err := r.Set(t.Context(), timeout.Task{Topic: test.topic, ID: fmt.Sprint("good", i), Callback: &timeout.Callback{Kind: "fake", Target: "host/good"}})
+					require.NoError(t, err)
+				}
+				if test.before {
+					good(0)
+					pass(time.Second)
+					require.Equal(t, 1, caller.count("host/good"))
+				}
+				bad := 0
+				bads := func(n int) {
+					for range n {
+						bad++
+						r.many("bad", 1, fmt.Sprint("host/bad/", bad))
+					}
+				}
+				bads(test.others)
+				pass(30 * time.Second)
+				require.Equal(t, []string{"fake host"}, r.OpenCircuits())
+				before := caller.count("host/good")
+				for i := range 60 {
+					if i < 10 {
+						good(1 + i)
+					}
+					bads(2)
+					pass(2 * time.Second)
+				}
+				require.GreaterOrEqual(t, caller.count("host/good")-before, 4, "of twelve trials, and %d others", bad)
+			})
+		})
+	}
 }

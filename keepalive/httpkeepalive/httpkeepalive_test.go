@@ -176,7 +176,7 @@ func (s *server) beatsAfterHijack(t *testing.T, overTLS bool) (quick bool) {
 // While one stream waits for its peer, the request of another is served: the connection stays.
 func TestHTTP2ConnectionIsHeldWhileAnyRequestIsServed(t *testing.T) {
 	t.Parallel()
-	s := start(t, keepalive.ActivityManual)
+	s := start(t, keepalive.ActivityManual, timeout)
 	client := s.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

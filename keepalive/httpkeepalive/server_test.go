@@ -47,10 +47,14 @@ func activities() []keepalive.Activity {
 
 // eachActivity tests with each activity, on a server of its own.
 func eachActivity(t *testing.T, test func(t *testing.T, s *server)) {
+	eachActivityFor(t, timeout, test)
+}
+
+func eachActivityFor(t *testing.T, timeout time.Duration, test func(t *testing.T, s *server)) {
 	for _, activity := range activities() {
 		t.Run(activity.String(), func(t *testing.T) {
 			t.Parallel()
-			test(t, start(t, activity))
+			test(t, start(t, activity, timeout))
 		})
 	}
 }
@@ -64,7 +68,7 @@ type server struct {
 	interrupted chan error   // why the handler of a download has ended
 }
 
-func start(t *testing.T, activity keepalive.Activity) *server {
+func start(t *testing.T, activity keepalive.Activity, timeout time.Duration) *server {
 	s := &server{closed: make(chan keepalive.Reason, 100), interrupted: make(chan error, 1)}
 	certificate, _ := certtest.New(t)
 	var err error
