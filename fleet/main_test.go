@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testmain.Parallel(6)
+	testmain.Parallel(8)
 	goredis.SetLogger(silent{}) // servers are killed here
 	if os.Getenv(childGateway) != "" {
 		runGateway() // does not return

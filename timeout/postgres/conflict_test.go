@@ -142,6 +142,7 @@ func (c stoppingConn) Write(text []byte) (int, error) {
 
 // Its transaction has locks that all nodes want.
 func TestANodeThatIsStoppedInItsBeatHoldsUpNobodyForLong(t *testing.T) {
+	t.Parallel()
 	e := open(t, newSchema())
 	cfg, err := pgxpool.ParseConfig(sharedURL(t))
 	require.NoError(t, err)

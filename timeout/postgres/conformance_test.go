@@ -12,6 +12,7 @@ import (
 )
 
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
+	t.Parallel()
 	schema := newSchema()
 	enginetest.Run(t, open(t, schema), enginetest.Options{
 		Second: func(t *testing.T) engine.Engine { return open(t, schema) },

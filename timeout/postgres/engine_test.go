@@ -329,6 +329,7 @@ func TestAnIdleExpireWritesNothing(t *testing.T) {
 }
 
 func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t) // its commits wait for the disk
 	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
+	testmain.Parallel(4) // they mostly wait
 	testserver.Main(m)
 }
 

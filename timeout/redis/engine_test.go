@@ -403,6 +403,7 @@ func orders2(t testing.TB, engine *redis.Engine) *redis.Engine {
 }
 
 func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
+	t.Parallel()
 	e := orders(t, engine.Topic{Slots: 1, Retain: 5 * time.Second})
 	var tasks []engine.Task
 	for i := range 3000 {

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testmain.Parallel(4)        // they mostly wait
+	testmain.Parallel(6)        // they mostly wait
 	goredis.SetLogger(silent{}) // servers are killed here
 	// The client's pool looks every second whether a server is there again, also once after it
 	// has been closed.

@@ -9,6 +9,7 @@ import (
 )
 
 func TestAServerSaysWhetherItKeepsAnythingOnDisk(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		args     []string
 		volatile bool

@@ -20,7 +20,7 @@ import (
 )
 
 // Eternal is how long a test waits for what must come.
-const Eternal = 30 * time.Second
+const Eternal = time.Minute
 
 // Tab is a page in the browser. What fails in its methods fails the test. They are
 // for the goroutine of the test.

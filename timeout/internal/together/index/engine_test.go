@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -27,6 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	testmain.Parallel(4)        // they mostly wait
 	goredis.SetLogger(silent{}) // servers are killed here
 	// After a failure, the client's pool tries the server every second, also once after its own
 	// Close.
