@@ -48,7 +48,11 @@ func testSlowDownload(t *testing.T, activity Activity, cert tls.Certificate, cli
 		}
 		require.NoError(t, err, "after %v", time.Since(begin))
 	}
-	require.Empty(t, ended)
+	cut := len(ended) > 0
+	if time.Since(begin) > 5*short+short/2 { // it may have been silent for too long since then
+		return false
+	}
+	require.False(t, cut)
 	require.ErrorIs(t, <-ended, ErrIdleTimeout)
 	return true
 }
