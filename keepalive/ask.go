@@ -29,9 +29,9 @@ const (
 // Close.
 func Extend(d time.Duration) Verdict { return Verdict(max(d, 0)) }
 
-// ask asks OnIdle about a connection before its end. A panic, runtime.Goexit, and an invalid
+// askUser asks OnIdle about a connection before its end. A panic, runtime.Goexit, and an invalid
 // verdict mean Close.
-func (v *visit) ask(why rules.Reason) {
+func (v *visit) askUser(why rules.Reason) {
 	a := v.seen.Question(why, v.keeper.now())
 	v.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {

@@ -11,8 +11,8 @@ import (
 )
 
 // Bind begins to guard a connection with the zero Guard g. It is for adapters, see package adapter. conn is the
-// connection as the program knows it, and must already lead to g. remote is the address of its peer, or nil if a says
-// it later.
+// connection as the program knows it, and must already lead to g. remote is the address of its peer. If it is nil,
+// Room.MaxPerKey does not count the connection, and Adapter.Peer may know the address later.
 //
 // An error means that the connection is not guarded. It wraps [ReasonFull] if there are too many
 // connections, in all or of this peer, and [ReasonDrain] if the Keeper is draining: the adapter
@@ -22,19 +22,23 @@ import (
 // Bind panics without a Keeper from New.
 func (k *Keeper) Bind(g *Guard, conn any, a adapter.Adapter, remote net.Addr) error {
 	k.must("Bind")
-	if g.keeper != nil {
+	switch {
+	case g.keeper != nil:
 		return wrong("guard of %T has been used before", conn)
+	case k.draining.Load(): // before the socket is asked: there may be a flood
+		k.countRefused(ReasonDrain)
+		return ReasonDrain
 	}
 	g.conn = conn
 	tells := false
 	_ = a.Control(g.Binding(), func(fd uintptr) { tells = socketTells(fd) })
 	err := k.guard(g, conn, a, remote, tells)
-	k.refuse(err)
+	k.countRefused(err)
 	return err
 }
 
 // Binding returns what an adapter, and a protocol above the connection, call for it. Programs don't need it. The
-// Binding of a nil Guard has an Upgrade that fails, and nothing else may be called.
+// Binding of a nil Guard has no connection, and its Upgrade fails. Nothing else may be called.
 func (g *Guard) Binding() adapter.Binding { return (*binding)(g) }
 
 // binding is a Guard for its adapter.
@@ -42,7 +46,7 @@ type binding Guard
 
 func (b *binding) guard() *Guard { return (*Guard)(b) }
 
-func (b *binding) Conn() any        { return b.conn }
+func (b *binding) Conn() any        { return b.guard().Conn() }
 func (b *binding) Scratch() *uint32 { return &b.scratch }
 func (b *binding) Tells() bool      { return b.guard().tells() }
 func (b *binding) Read()            { b.guard().read() }
@@ -110,6 +114,6 @@ func (b *binder) Refuse() net.Error {
 	default:
 		return nil
 	}
-	k.refuse(why)
+	k.countRefused(why)
 	return why
 }

@@ -46,7 +46,7 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 		strangers.add(c)
 		return c
 	}
-	k.refuse(err)
+	k.countRefused(err)
 	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
 	refused.refuse(ReasonFull)
 	if errors.Is(err, ReasonDrain) {
@@ -306,22 +306,22 @@ func (c *conn) refuse(reason Reason) {
 // End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it
 // has a goroutine of its own: the workers are for others.
 func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
-	g, mode := c.guard, CloseMode(e.Mode)
+	g, mode, reason := c.guard, CloseMode(e.Mode), e.Reason.(Reason)
 	up := g.upgradeNow()
 	if up != nil {
 		c.parting.Store(newParting())
 	}
-	c.ended.Store(uint32(g.reason()))
+	c.ended.Store(uint32(reason))
 	layered := c.isLayered() // its last words may have to wait, as those of TLS
 	if up == nil && len(e.Farewell) == 0 && mode != CloseHalf && !layered {
 		c.shut(mode)
-		g.closed(g.reason())
+		g.closed(reason)
 		return
 	}
 	go func() {
 		defer func() { // even after runtime.Goexit
 			c.shut(mode)
-			g.closed(g.reason())
+			g.closed(reason)
 		}()
 		end := time.AfterFunc(e.Timeout, func() { // deadlines are the program's
 			c.parted() // first: a Read fails with the close

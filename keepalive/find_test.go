@@ -20,6 +20,7 @@ import (
 var knowsForeign atomic.Bool
 
 func init() {
+	adapter.Find(func(any) adapter.Binding { return (*Guard)(nil).Binding() }) // it hides no adapter that comes later
 	adapter.Find(func(conn any) adapter.Binding {
 		if c, ok := conn.(foreign); ok && knowsForeign.Load() {
 			return c.g.Binding()

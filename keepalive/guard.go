@@ -129,7 +129,7 @@ func (g *Guard) orNil() *Guard {
 }
 
 // Conn returns the connection as the program knows it, also after its end, or nil for a guard that
-// has never guarded any.
+// Keeper.Bind has never had.
 func (g *Guard) Conn() any {
 	if g == nil {
 		return nil

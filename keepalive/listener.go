@@ -72,7 +72,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			strangers.add(inner)
 			return inner, nil
 		}
-		l.keeper.refuse(err)
+		l.keeper.countRefused(err)
 		_ = inner.Close()
 		if l.closing.Err() != nil {
 			return nil, l.closedError()

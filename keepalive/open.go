@@ -150,8 +150,8 @@ func inside(c any) any {
 	return c
 }
 
-// refuse counts a refused connection.
-func (k *Keeper) refuse(why error) {
+// countRefused counts a refused connection.
+func (k *Keeper) countRefused(why error) {
 	switch {
 	case errors.Is(why, ReasonDrain):
 		k.counts.refusedDrain.Add(1)

@@ -126,7 +126,7 @@ func (g *Guard) SetTimeout(d time.Duration) (time.Duration, error) {
 	}
 	p := g.keeper.policy.Load()
 	d = p.Interval.clamped(d, p.Tick)
-	return d, g.begin(p, func(s *rules.State) { s.Own = d })
+	return d, g.change(p, func(s *rules.State) { s.Own = d })
 }
 
 // SetInterval is SetTimeout for a peer with an announced heartbeat interval: its timeout is
@@ -140,7 +140,7 @@ func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
 	if beat > 0 {
 		return g.SetTimeout(max(1, rules.Saturated(float64(beat)*p.Interval.Multiplier)))
 	}
-	return p.Timeout, g.begin(p, func(s *rules.State) { s.Own = 0 })
+	return p.Timeout, g.change(p, func(s *rules.State) { s.Own = 0 })
 }
 
 // SetActivity changes what counts as life of this connection, from now on: say, after an
@@ -162,15 +162,15 @@ func (g *Guard) SetActivity(a Activity) error {
 		return err
 	}
 	life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask // may log
-	return g.begin(p, func(*rules.State) {
+	return g.change(p, func(*rules.State) {
 		g.setLife(rules.Life(life))
 	})
 }
 
-// begin changes the state of a connection. Unless its first message is awaited, the change is a
+// change changes the state of a connection. Unless its first message is awaited, the change is a
 // touch. The touch comes first: otherwise a decision between the two would apply the change to
 // the silence before.
-func (g *Guard) begin(p *policy, change func(*rules.State)) error {
+func (g *Guard) change(p *policy, change func(*rules.State)) error {
 	g.keeper.lookAtClock()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -178,7 +178,7 @@ func (v *visit) apply(out rules.Outcome) {
 		v.probe(out.Why)
 		return
 	case rules.Ask:
-		v.ask(out.Why)
+		v.askUser(out.Why)
 		return
 	case rules.Tell:
 		v.tellAge()

@@ -322,12 +322,12 @@ func TestWhatADecisionSaysIsCounted(t *testing.T) {
 
 func TestRefusalsAreCountedByTheirReason(t *testing.T) {
 	k := newKeeper(t, Config{})
-	k.refuse(errPerKey)
+	k.countRefused(errPerKey)
 	for range 2 {
-		k.refuse(ReasonFull)
+		k.countRefused(ReasonFull)
 	}
 	for range 3 {
-		k.refuse(ReasonDrain)
+		k.countRefused(ReasonDrain)
 	}
 	s := k.Stats()
 	require.Equal(t, []uint64{1, 2, 3}, []uint64{s.RefusedPerKey, s.RefusedFull, s.RefusedDrain})

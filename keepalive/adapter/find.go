@@ -9,7 +9,7 @@ import (
 var finders atomic.Pointer[[]func(conn any) Binding]
 
 // Find gives keepalive.Of a way to the guards of a framework without a place for them: f returns
-// the Binding of a connection, or nil for connections it does not know. It is called for all kinds
+// the Binding of a connection. For connections that it does not know, it returns nil, or the Binding of a nil Guard. It is called for all kinds
 // of connections, and by any goroutine. Call Find when the program is initialized.
 //
 // Packages are initialized one at a time, but connections may be looked for meanwhile, also while a
@@ -30,7 +30,7 @@ func Found(conn any) Binding {
 		return nil
 	}
 	for _, f := range *all {
-		if b := f(conn); b != nil {
+		if b := f(conn); b != nil && b.Conn() != nil {
 			return b
 		}
 	}
