@@ -473,3 +473,29 @@ func TestShutdownAnswersARequestThatComesBesideIt(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestIsKnownWhateverConnContextReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan *keepalive.Guard, 1)
+		a, end := serveOnPipes(t, false, hour, func(w http.ResponseWriter, r *http.Request) {
+			begun <- httpkeepalive.Guard(r)
+			time.Sleep(time.Minute)
+			answer(w, r)
+		}, func(srv *http.Server) {
+			srv.ConnContext = func(context.Context, net.Conn) context.Context { return context.Background() }
+		})
+		defer end()
+		_, err := io.WriteString(a.client, halves[0]+halves[1])
+		require.NoError(t, err)
+		info, ok := (<-begun).Info()
+		require.True(t, ok)
+		require.True(t, info.Held)
+		drained := inBackground(func() error { return a.k.Drain(t.Context(), 0) })
+		res, err := http.ReadResponse(a.in, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Equal(t, "/next", string(body))
+		require.NoError(t, drained())
+	})
+}
