@@ -436,7 +436,9 @@ func TestADrainAsksASocketInItsEventLoopOnly(t *testing.T) {
 		b.Exchanges(func() {}, nil)
 		b.Begins(true)
 		l.guard.came()
-		require.NoError(t, k.Binder().Drain(t.Context(), func() {}))
+		ctx, cancel := context.WithTimeout(t.Context(), 600*ms)
+		defer cancel()
+		require.ErrorIs(t, k.Binder().Drain(ctx, func() {}), context.DeadlineExceeded)
 		require.Zero(t, l.outside.Load())
 	})
 }

@@ -536,7 +536,7 @@ func TestARequestIsKnownWhateverConnContextReturns(t *testing.T) {
 		begun := make(chan *keepalive.Guard, 1)
 		a, end := serveOnPipes(t, false, hour, func(w http.ResponseWriter, r *http.Request) {
 			begun <- httpkeepalive.Guard(r)
-			time.Sleep(time.Minute)
+			time.Sleep(lastWord + maxHeader + time.Second)
 			answer(w, r)
 		}, func(srv *http.Server) {
 			srv.ConnContext = func(context.Context, net.Conn) context.Context { return context.Background() }
