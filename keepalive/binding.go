@@ -79,9 +79,11 @@ func (b *binding) Upgrade(probe func() error, farewell func(reason net.Error, de
 }
 
 func (b *binding) CountBacklog(counts bool) { b.guard().setFlag(flagBacklog, counts) }
-func (b *binding) Exchanges(ending func())  { b.guard().exchanges(ending) }
-func (b *binding) Exchange(underWay bool)   { b.guard().exchange(underWay) }
-func (b *binding) Begins(begins bool)       { b.guard().setFlag(flagBegins, begins) }
+func (b *binding) Exchanges(ending func(), closeLayers func() error) {
+	b.guard().exchanges(ending, closeLayers)
+}
+func (b *binding) Exchange(underWay bool) { b.guard().exchange(underWay) }
+func (b *binding) Begins(begins bool)     { b.guard().setFlag(flagBegins, begins) }
 
 // Binder returns what an adapter calls for the Keeper, or nil for one that New has not made: nil and the zero Keeper
 // can keep nobody, and a function that takes a Keeper should refuse both at once. Programs don't need it.

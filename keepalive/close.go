@@ -23,10 +23,13 @@ func (v *visit) end(out rules.Outcome) {
 		k.leaving.Add(-1)
 		return
 	}
+	closing := v.policy.Closing
+	if v.leaveToLayers(reason) {
+		closing = Closing{Timeout: closing.Timeout}
+	}
 	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
 		v.endContext(reason)
 	}
-	closing := v.policy.Closing
 	ending := adapter.Ending{Reason: reason, Mode: adapter.Mode(closing.Mode), Timeout: closing.Timeout}
 	defer func() { v.adapter.End(v.Binding(), ending) }() // even after runtime.Goexit
 	if closing.Farewell != nil && !v.isUpgraded() {

@@ -34,6 +34,9 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 // drain is Drain. If told is not nil, drain calls it when all connections are told, and no exchange is awaited, or ctx is
 // done.
 func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) error {
+	if told != nil {
+		k.shutting.Store(true)
+	}
 	k.draining.Store(true)
 	logged := time.Now()
 	wait := func(d time.Duration) bool {
@@ -81,30 +84,33 @@ func awaitExchanges(ctx context.Context, leaving []*Guard, wait func(time.Durati
 		left := time.Until(end)
 		patience, most = min(patience, left/3), left/3*2
 	}
-	awaited, stayed := leaving, begun
+	i, settled := 0, begun
 	for waited := time.Duration(0); waited < most; waited = time.Since(begun) {
-		late := waited >= patience
-		for len(awaited) > 0 && !awaited[0].isAwaited(late) {
-			awaited = awaited[1:]
+		isAwaited := (*Guard).mayBegin
+		if waited >= patience {
+			isAwaited = (*Guard).waits
 		}
-		if len(awaited) == 0 { // those before may be awaited again
-			awaited = nil
+		i = next(leaving, i, isAwaited)
+		if i < 0 || time.Since(settled) > rules.LastWord/3 {
+			settled = time.Now()
 			for _, g := range leaving {
-				if g.isAwaited(late) {
-					awaited = append(awaited, g)
-				}
+				g.settle()
 			}
 		}
-		if len(awaited) == 0 || time.Since(stayed) > rules.LastWord/3 {
-			stayed = time.Now()
-			for _, g := range leaving {
-				g.stay()
-			}
-		}
-		if len(awaited) == 0 || !wait(drainPoll) {
+		if i < 0 || !wait(drainPoll) {
 			return
 		}
 	}
+}
+
+// next returns the index of a guard that is awaited, from one on and around, or -1.
+func next(guards []*Guard, from int, isAwaited func(*Guard) bool) int {
+	for n := range guards {
+		if i := (from + n) % len(guards); isAwaited(guards[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are
@@ -153,7 +159,10 @@ func (k *Keeper) awaitFarewells(dismissed []*Guard) {
 }
 
 // Resume ends what Drain has begun: new connections are taken again.
-func (k *Keeper) Resume() { k.draining.Store(false) }
+func (k *Keeper) Resume() {
+	k.draining.Store(false)
+	k.shutting.Store(false)
+}
 
 // remaining returns how many connections have not ended: the guarded ones, and those with a
 // farewell under way. One that is just ending may count twice.

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // A drain must not sleep before each connection: each sleep takes a little too long, and the last
@@ -181,12 +184,12 @@ func TestADrainWaitsForExchanges(t *testing.T) {
 			k := newKeeper(t, Config{Timeout: 2 * time.Hour, OnClose: func(any, Reason) { ended = time.Now() }})
 			conn, _ := pipe(k)
 			begin := time.Now()
-			Of(conn).exchanges(func() { told++ })
+			Of(conn).exchanges(func() { told++ }, nil)
 			if test.exchange > 0 {
 				Of(conn).exchange(true)
 				time.AfterFunc(test.exchange, func() {
 					if test.hijacked {
-						Of(conn).exchanges(nil)
+						Of(conn).exchanges(nil, nil)
 					} else {
 						Of(conn).exchange(false)
 					}
@@ -234,9 +237,9 @@ func TestADrainLeavesTimeForAnUpgrade(t *testing.T) {
 			conn, peer := pipe(k)
 			drained(t, peer)
 			begin, g := time.Now(), Of(conn)
-			g.exchanges(func() {})
+			g.exchanges(func() {}, nil)
 			g.exchange(true)
-			time.AfterFunc(hijacked, func() { g.exchanges(nil) })
+			time.AfterFunc(hijacked, func() { g.exchanges(nil, nil) })
 			if test.upgrade > 0 {
 				time.AfterFunc(test.upgrade, func() {
 					require.NoError(t, g.upgrade(noProbe, func(why net.Error, _ time.Time) { said = why.(Reason) }), name)
@@ -257,7 +260,7 @@ func TestTheGraceOfAnAgeEndsDuringADrain(t *testing.T) {
 			k := newKeeper(t, Config{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1, Grace: 10 * time.Second}, Closing: Closing{MaxPerSecond: 1}})
 			conn, _ := pipe(k)
 			begin := time.Now()
-			Of(conn).exchanges(func() {})
+			Of(conn).exchanges(func() {}, nil)
 			Of(conn).exchange(true)
 			time.Sleep(drain)
 			require.NoError(t, k.Drain(t.Context(), 0))
@@ -275,7 +278,7 @@ func TestExchangesMayBeginAfterTheDrain(t *testing.T) {
 		g, told := Of(conn), false
 		require.True(t, g.enter(), "another decision is under way")
 		g.dismiss(ReasonDrain)
-		g.exchanges(func() { told = true })
+		g.exchanges(func() { told = true }, nil)
 		require.True(t, told)
 		g.exchange(true)
 		synctest.Wait()
@@ -297,7 +300,7 @@ func TestAnEndAfterTheProgramWasToldHasItsReason(t *testing.T) {
 		for _, hijacked := range []bool{false, true} {
 			conn, _ := pipe(k)
 			g := Of(conn)
-			g.exchanges(func() {})
+			g.exchanges(func() {}, nil)
 			g.exchange(true)
 			g.dismiss(ReasonDrain)
 			g.dismiss(ReasonDrain)
@@ -338,7 +341,7 @@ func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
 			k := newKeeper(t, cfg)
 			conn, _ := pipe(k)
 			begin := time.Now()
-			Of(conn).exchanges(func() { told <- time.Now() })
+			Of(conn).exchanges(func() { told <- time.Now() }, nil)
 			if test.exchange > 0 {
 				Of(conn).exchange(true)
 				time.AfterFunc(test.exchange, func() { Of(conn).exchange(false) })
@@ -359,6 +362,87 @@ func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
 	}
 }
 
+// Binder.Drain is for a program with layers of its own, such as TLS. It takes them down between two exchanges, and says
+// nothing in the middle of one. A drain without it has its farewell.
+func TestOnlyADrainForAProgramLeavesTheEndToItsLayers(t *testing.T) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, test := range map[string]struct {
+		drain    func(k *Keeper) error
+		underWay bool
+		want     string
+	}{
+		"for a program": {drain: func(k *Keeper) error { return k.Binder().Drain(context.Background(), func() {}) }, want: "alert"},
+		"in the middle": {drain: func(k *Keeper) error { return k.Binder().Drain(over, func() {}) }, underWay: true},
+		"by the Keeper": {drain: func(k *Keeper) error { return k.Drain(context.Background(), 0) }, want: "bye"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, Config{Timeout: time.Hour, Closing: Closing{Farewell: func(any, Reason) []byte { return []byte("bye") }}})
+				require.NoError(t, k.Binder().Drain(t.Context(), func() {})) // of nobody
+				k.Resume()
+				c, peer := pipe(k)
+				Of(c).exchanges(func() {}, func() error {
+					_, err := io.WriteString(c, "alert")
+					return errors.Join(err, c.Close())
+				})
+				if test.underWay {
+					Of(c).exchange(true)
+				}
+				said := make(chan []byte)
+				go func() {
+					b, _ := io.ReadAll(peer)
+					said <- b
+				}()
+				_ = test.drain(k)
+				require.Equal(t, test.want, string(<-said))
+				require.EqualValues(t, 1, k.Stats().Closed[ReasonDrain])
+			})
+		})
+	}
+}
+
+// looping is the adapter of a connection that belongs to an event loop: its socket may be asked during Bind and Decide only.
+type looping struct {
+	guard   Guard
+	inside  atomic.Int32
+	outside atomic.Int32
+}
+
+func (l *looping) SafeContext() any { return &l.guard }
+func (l *looping) Due(b adapter.Binding) {
+	l.inside.Add(1)
+	defer l.inside.Add(-1)
+	b.Decide()
+}
+func (l *looping) Do(_ context.Context, _ adapter.Binding, f func()) error { f(); return nil }
+func (l *looping) Control(adapter.Binding, func(fd uintptr)) error {
+	if l.inside.Load() == 0 {
+		l.outside.Add(1)
+	}
+	return errors.ErrUnsupported
+}
+func (l *looping) Peer(adapter.Binding) net.Addr           { return nil }
+func (l *looping) End(b adapter.Binding, _ adapter.Ending) { b.Closed(false) }
+
+func TestADrainAsksASocketInItsEventLoopOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		l := new(looping)
+		l.inside.Add(1)
+		require.NoError(t, k.Bind(&l.guard, l, l, nil))
+		l.inside.Add(-1)
+		b := l.guard.Binding()
+		b.Exchanges(func() {}, nil)
+		b.Begins(true)
+		l.guard.came()
+		ctx, cancel := context.WithTimeout(t.Context(), 600*ms)
+		defer cancel()
+		require.ErrorIs(t, k.Binder().Drain(ctx, func() {}), context.DeadlineExceeded)
+		require.Zero(t, l.outside.Load())
+	})
+}
+
 // A busy program may take longer to begin than the connection may become old.
 func TestExchangesMayBeginAfterTheMaximumAge(t *testing.T) {
 	for _, dry := range []bool{false, true} {
@@ -367,7 +451,7 @@ func TestExchangesMayBeginAfterTheMaximumAge(t *testing.T) {
 			conn, _ := pipe(k)
 			time.Sleep(5 * time.Second)
 			told := false
-			Of(conn).exchanges(func() { told = true })
+			Of(conn).exchanges(func() { told = true }, nil)
 			require.Equal(t, !dry, told)
 			require.NoError(t, conn.Close())
 			require.Equal(t, !dry, k.Stats().Closed[ReasonMaxAge] == 1)

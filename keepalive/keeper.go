@@ -35,6 +35,7 @@ type Keeper struct {
 	pace     pace
 	gauge    gauge
 	draining atomic.Bool
+	shutting atomic.Bool     // the same, for a program that closes connections with exchanges itself, see Binder.Drain
 	closing  context.Context // done after Close
 	close    context.CancelFunc
 	leaving  atomic.Int64 // given up, and not closed yet

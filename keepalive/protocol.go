@@ -11,16 +11,17 @@ import (
 // exchanges are the requests of a connection and their answers, see adapter.Protocol. A drain and an age end the
 // connection between two of them.
 type exchanges struct {
-	ending func()     // tells the program, once; nil if there are none any more
-	told   Reason     // why it was told, or 0
-	until  rules.Time // when no exchange will be under way
-	any    bool       // there was one
+	ending func()       // tells the program, once; nil if there are none any more
+	close  func() error // closes the layers above, or nil
+	told   Reason       // why the program was told, or 0
+	until  rules.Time   // when no exchange will be under way
+	any    bool         // there was one
 }
 
-// exchanges says that the connection has exchanges. A nil function says that it has none any more.
-func (g *Guard) exchanges(ending func()) {
+// exchanges says that the connection has exchanges. A nil ending says that it has none any more.
+func (g *Guard) exchanges(ending func(), closeLayers func() error) {
 	if ending != nil {
-		g.beginExchanges(ending)
+		g.beginExchanges(ending, closeLayers)
 		return
 	}
 	g.mu.Lock()
@@ -31,9 +32,9 @@ func (g *Guard) exchanges(ending func()) {
 	}
 }
 
-func (g *Guard) beginExchanges(ending func()) {
+func (g *Guard) beginExchanges(ending func(), closeLayers func() error) {
 	g.mu.Lock()
-	g.userLocked().exchanges = &exchanges{ending: ending, until: g.keeper.now().Add(rules.LastWord)}
+	g.userLocked().exchanges = &exchanges{ending: ending, close: closeLayers, until: g.keeper.now().Add(rules.LastWord)}
 	tell := func() {}
 	if why := g.state().EndsBetween(); why != 0 { // it was slow to begin
 		tell = g.telling(Reason(why))
@@ -46,9 +47,9 @@ func (g *Guard) beginExchanges(ending func()) {
 func (g *Guard) exchange(underWay bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	x := g.exchangesNow()
+	x := g.openExchanges()
 	switch {
-	case x == nil || x.ending == nil:
+	case x == nil:
 	case underWay:
 		x.until, x.any = rules.Never, true
 		g.setFlag(flagCame|flagAsks, false)
@@ -65,12 +66,18 @@ func (g *Guard) endSoon(x *exchanges) {
 	}
 }
 
-// stay lets the last word begin anew, unless an exchange is under way, or isAwaited.
-func (g *Guard) stay() {
+// settle lets the last word begin anew, unless the connection may be awaited: then it has one only, and a decision at once
+// when that is over. A wheel of long ticks comes too seldom.
+func (g *Guard) settle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if x := g.exchangesNow(); x != nil && x.any && x.ending != nil && !g.begins() {
-		x.until = max(x.until, g.keeper.now().Add(rules.LastWord))
+	x, now := g.stayingExchanges(), g.keeper.now()
+	switch {
+	case x == nil:
+	case x.any && !g.begins():
+		x.until = max(x.until, now.Add(rules.LastWord))
+	case x.until <= now:
+		g.decideNow()
 	}
 }
 
@@ -85,8 +92,8 @@ func (g *Guard) tell(why Reason) {
 // telling notes that the program is told, and returns the function that does it, without mu. After a dry run of an
 // age the connection stays, so there is nothing to be said. mu must be held.
 func (g *Guard) telling(why Reason) func() {
-	x := g.exchangesNow()
-	if x == nil || x.ending == nil || x.told != 0 || why == ReasonMaxAge && g.keeper.policy.Load().Closing.DryRun {
+	x := g.openExchanges()
+	if x == nil || x.told != 0 || why == ReasonMaxAge && g.keeper.policy.Load().Closing.DryRun {
 		return func() {}
 	}
 	x.told = why
@@ -125,38 +132,39 @@ func (g *Guard) isUnderWay() bool {
 
 // underWayNow is isUnderWay. mu must be held.
 func (g *Guard) underWayNow() bool {
-	x := g.exchangesNow()
-	return x != nil && x.ending != nil && (x.until == rules.Never || g.hasBegun())
+	x := g.openExchanges()
+	return x != nil && (x.until == rules.Never || g.isArriving())
 }
 
-// isAwaited reports whether the program may drop an exchange of the connection if it is told now. That is so as long as
-// one may begin, also behind one that is under way. If it is late, what the peer has yet to send is not awaited any more,
-// nor the end of an exchange.
-func (g *Guard) isAwaited(late bool) bool {
+// mayBegin reports whether an exchange may begin that the program drops if it is told now, also behind one that is under
+// way.
+func (g *Guard) mayBegin() bool {
 	g.mu.Lock()
-	x := g.exchangesNow()
-	open := g.isOpen() && x != nil && x.ending != nil
-	underWay, first := open && x.until == rules.Never, open && !x.any
-	fresh := first && x.until > g.keeper.now()
-	g.mu.Unlock()
-	switch {
-	case !open:
-		return false
-	case !late:
-		return g.begins() || fresh
-	case underWay, !g.begins() && !first:
-		return false
-	}
-	waits := g.ask().unread > 0
-	if waits {
-		g.came()
-	}
-	return waits || g.begins() && g.flags.Load()&flagAsks == 0
+	defer g.mu.Unlock()
+	x := g.stayingExchanges()
+	return x != nil && (g.begins() || !x.any && x.until > g.keeper.now())
 }
 
-// hasBegun reports whether bytes that begin an exchange have come after the last one. Without exchanges that
+// waits reports whether an exchange, or a decision on the connection, waits for this process. What the peer has yet to send
+// is not for it to say, nor the end of an exchange.
+func (g *Guard) waits() bool {
+	g.mu.Lock()
+	x := g.stayingExchanges()
+	may := x != nil && x.until != rules.Never && (g.begins() || !x.any)
+	g.mu.Unlock()
+	if !may {
+		return false
+	}
+	if _, ok := g.adapter.(*conn); ok && g.ask().unread > 0 { // others may be asked by a visit only
+		g.came()
+		return true
+	}
+	return g.begins() && g.flags.Load()&flagAsks == 0
+}
+
+// isArriving reports whether bytes that begin an exchange have come after the last one. Without exchanges that
 // means nothing.
-func (g *Guard) hasBegun() bool {
+func (g *Guard) isArriving() bool {
 	const both = flagBegins | flagCame
 	return g.flags.Load()&both == both
 }
@@ -166,8 +174,7 @@ func (g *Guard) begins() bool { return g.flags.Load()&flagBegins != 0 }
 
 // asks notes that the program is about to read.
 func (g *Guard) asks() {
-	const begun = flagBegins | flagCame
-	if g.flags.Load()&(begun|flagAsks) == begun {
+	if g.isArriving() && g.flags.Load()&flagAsks == 0 {
 		g.flags.Or(flagAsks)
 	}
 }
@@ -189,6 +196,23 @@ func (g *Guard) exchangesNow() *exchanges {
 	return nil
 }
 
+// openExchanges returns the exchanges, or nil if there are none any more. mu must be held.
+func (g *Guard) openExchanges() *exchanges {
+	if x := g.exchangesNow(); x != nil && x.ending != nil {
+		return x
+	}
+	return nil
+}
+
+// stayingExchanges is openExchanges, but nil if the connection is closed, or the Keeper closes it: what still arrives is not
+// for the program. mu must be held.
+func (g *Guard) stayingExchanges() *exchanges {
+	if !g.isOpen() || g.reason() != 0 {
+		return nil
+	}
+	return g.openExchanges()
+}
+
 // exchangeNow returns rules.Evidence.Exchange. mu must be held.
 func (g *Guard) exchangeNow() rules.Time {
 	x := g.exchangesNow()
@@ -203,6 +227,22 @@ func (g *Guard) exchangeNow() rules.Time {
 type upgrade struct {
 	probe    func() error
 	farewell func(reason net.Error, deadline time.Time) // or nil
+}
+
+// leaveToLayers reports whether the layers above say that the connection ends, in place of a farewell: those of a connection
+// with exchanges in Binder.Drain. In the middle of an exchange they say nothing.
+func (g *Guard) leaveToLayers(why Reason) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.openExchanges()
+	if x == nil || why != ReasonDrain || !g.keeper.shutting.Load() {
+		return false
+	}
+	if x.close != nil && x.until != rules.Never {
+		g.userNow().upgrade = &upgrade{farewell: func(net.Error, time.Time) { _ = x.close() }}
+		g.flags.Or(flagUpgraded)
+	}
+	return true
 }
 
 // upgrade gives the connection a protocol of its own.

@@ -143,7 +143,7 @@ func (v *visit) decide() rules.Outcome {
 	if e.Socket.Unread > 0 && e.Exchange != rules.Never {
 		g.came()
 	}
-	e.Arriving = g.hasBegun()
+	e.Arriving = g.isArriving()
 	e.CheckAt = g.checksNow(v.policy, v.now)
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 

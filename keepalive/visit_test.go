@@ -70,7 +70,7 @@ func TestAnEndOfAConnectionWithAnExchangeMeanwhileIsVoid(t *testing.T) {
 				c, peer := pipe(k)
 				defer peer.Close()
 				v := &visit{Guard: Of(c)}
-				v.exchanges(func() {})
+				v.exchanges(func() {}, nil)
 				v.setFlag(flagBegins, true)
 				require.True(t, v.enter())
 				v.dismiss(ReasonDrain)

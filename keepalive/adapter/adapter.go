@@ -177,13 +177,18 @@ type Protocol interface {
 	// TCP on Linux. A new connection is without, and one with an Upgrade has it always.
 	CountBacklog(counts bool)
 
-	// Exchanges is for a protocol of requests and answers above a connection, such as HTTP. Neither a drain nor a
+	// Exchanges is for a protocol of requests and answers above a connection of net, such as HTTP. Neither a drain nor a
 	// maximum age ends the connection in the middle of an exchange, unless the context of the drain or Age.Grace
 	// is over. ending is called once, when the next exchange should be the last one, and must not block. From
 	// then on, an end by the program has the reason of the Keeper. A nil ending says that the connection has no
 	// exchanges any more, say before an upgrade. The program has 1.5 s to say in its protocol what comes next, and a drain
 	// and an age wait for that long, or until Upgrade.
-	Exchanges(ending func())
+	//
+	// During Binder.Drain, and for keepalive.ReasonDrain, a connection with exchanges gets no farewell and a Graceful close:
+	// the program closes the others itself. Between two exchanges the Keeper calls close before that. It says in the layers
+	// above, such as TLS, that the connection ends, and may take Closing.Timeout: it is most often the Close of the
+	// outermost one. Nil means that there is no layer.
+	Exchanges(ending func(), close func() error)
 
 	// Exchange says that exchanges of a connection with Exchanges are under way, or that none is. After the last
 	// one, and after the call of ending, the connection stays for 1.5 s more: time for another request, or for a
@@ -212,7 +217,7 @@ type Binder interface {
 	Logger() *slog.Logger
 
 	// Drain is Keeper.Drain without a spread. It refuses new connections, and tells all others. Then it waits for
-	// connections with Begins, see Protocol. Those without an exchange end 1.5 s later, unless bytes have come. For exchanges
+	// connections with Begins, see Protocol, until their end begins: 1.5 s later without an exchange, unless bytes have come. For exchanges
 	// under way, or without all of their bytes, and for the first ones of new connections, Drain waits for 1.5 s at most.
 	// If ctx has a deadline, that is a third of its time at most, and two thirds for all of this. Then Drain calls told:
 	// from then on the program may close connections without an exchange. It waits for all connections after that.

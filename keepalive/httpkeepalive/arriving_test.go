@@ -380,7 +380,7 @@ func TestIdleConnectionsStayUntilTheServerIsTold(t *testing.T) {
 		defer peer.Close()
 		other := a.k.Conn(inner)
 		defer other.Close()
-		keepalive.Of(other).Binding().Exchanges(func() {})
+		keepalive.Of(other).Binding().Exchanges(func() {}, nil)
 		keepalive.Of(other).Binding().Exchange(true)
 		keepalive.Of(other).Binding().Exchange(false)
 		shutdown := time.Now()
@@ -472,4 +472,87 @@ func TestShutdownAnswersARequestThatComesBesideIt(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The decision on an idle connection comes late, or its end takes its time.
+func TestAnIdleConnectionThatIsSlowToEndHoldsUpNoServer(t *testing.T) {
+	certtest.New(t) // outside of a bubble
+	for name, test := range map[string]struct {
+		overTLS bool
+		cfg     keepalive.Config
+	}{
+		"a long tick":                  {cfg: keepalive.Config{Timeout: time.Hour, Tick: 10 * time.Second}},
+		"the peer takes no word of it": {overTLS: true, cfg: keepalive.Config{Timeout: time.Hour, Tick: 100 * time.Millisecond, Closing: keepalive.Closing{Timeout: 4 * time.Second}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, end := serveOnPipes(t, test.overTLS, test.cfg, answer)
+				defer end()
+				a.ask(t, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				told := make(chan time.Time, 1)
+				a.srv.RegisterOnShutdown(func() { told <- time.Now() })
+				begin := time.Now()
+				down := inBackground(func() error { return httpkeepalive.Shutdown(t.Context(), a.srv, a.k) })
+				require.InDelta(t, lastWord, (<-told).Sub(begin), float64(600*time.Millisecond))
+				require.NoError(t, down())
+				require.Less(t, time.Since(begin), lastWord+5*time.Second)
+				require.Equal(t, keepalive.ReasonDrain, <-a.ended)
+			})
+		})
+	}
+}
+
+// What comes after its preface is no half of a request.
+func TestHTTP2WithPriorKnowledgeAndNoRequestHoldsUpNoDrain(t *testing.T) {
+	for name, drain := range map[string]func(ctx context.Context, a *arrival) error{
+		"a drain":    func(ctx context.Context, a *arrival) error { return a.k.Drain(ctx, 0) },
+		"a shutdown": func(ctx context.Context, a *arrival) error { return httpkeepalive.Shutdown(ctx, a.srv, a.k) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, end := serveOnPipes(t, false, hour, answer, func(srv *http.Server) {
+					srv.Protocols = new(http.Protocols)
+					srv.Protocols.SetHTTP1(true)
+					srv.Protocols.SetUnencryptedHTTP2(true)
+				})
+				defer end()
+				go func() { _, _ = io.Copy(io.Discard, a.client) }()
+				_, err := io.WriteString(a.client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // SETTINGS
+				require.NoError(t, err)
+				synctest.Wait()
+				_, err = io.WriteString(a.client, "\x00\x00\x00\x04\x01\x00\x00\x00\x00") // and its ACK
+				require.NoError(t, err)
+				time.Sleep(2 * lastWord)
+				begin := time.Now()
+				require.NoError(t, drain(t.Context(), a))
+				require.Less(t, time.Since(begin), lastWord+300*time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestARequestIsKnownWhateverConnContextReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan *keepalive.Guard, 1)
+		a, end := serveOnPipes(t, false, hour, func(w http.ResponseWriter, r *http.Request) {
+			begun <- httpkeepalive.Guard(r)
+			time.Sleep(lastWord + maxHeader + time.Second)
+			answer(w, r)
+		}, func(srv *http.Server) {
+			srv.ConnContext = func(context.Context, net.Conn) context.Context { return context.Background() }
+		})
+		defer end()
+		_, err := io.WriteString(a.client, halves[0]+halves[1])
+		require.NoError(t, err)
+		info, ok := (<-begun).Info()
+		require.True(t, ok)
+		require.True(t, info.Held)
+		drained := inBackground(func() error { return a.k.Drain(t.Context(), 0) })
+		res, err := http.ReadResponse(a.in, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Equal(t, "/next", string(body))
+		require.NoError(t, drained())
+	})
 }

@@ -20,10 +20,10 @@ type connection struct {
 	handlers int    // not waiting for the peer
 	left     bool   // it is not the server's any more
 	h2c      bool   // if it leaves the server now, h2c serves it
-	bare     bool   // its request is of HTTP/1, without a body
-	http1    bool   // its last request was of HTTP/1; before the first one, that may be
 	active   bool   // by the server, which has read a request
-	asked    bool   // there was a request
+	asked    bool   // a handler was called
+	http1    bool   // its last request was of HTTP/1; before the first one, that may be
+	bare     bool   // its request is of HTTP/1, without a body
 	served   int    // by h2c: more than 0 while there are requests
 	release  func() // ends the hold, or nil
 }
@@ -31,8 +31,11 @@ type connection struct {
 func newConnection(conn net.Conn, g *keepalive.Guard) *connection {
 	c := &connection{conn: conn, guard: g, ending: make(chan struct{})}
 	b := g.Binding()
-	b.Exchanges(func() { close(c.ending) })
-	c.http1 = b.Conn() == any(conn) // not if there is a handshake, or a PROXY header
+	var closeLayers func() error
+	if c.http1 = b.Conn() == any(conn); !c.http1 { // there may be a handshake, or a PROXY header
+		closeLayers = conn.Close
+	}
+	b.Exchanges(func() { close(c.ending) }, closeLayers)
 	b.Begins(c.http1)
 	return c
 }
@@ -64,37 +67,44 @@ func (c *connection) busy(n int) {
 func (c *connection) exchange(underWay bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	b := c.guard.Binding()
 	if c.left && c.h2c {
 		if underWay {
 			c.served++
-			c.guard.Binding().CountBacklog(true)
+			b.CountBacklog(true)
 		} else {
 			c.served--
 		}
 		underWay = c.served > 0
 		c.hold()
 	}
-	if c.active = underWay; underWay {
-		if c.first(); c.http1 && !c.left {
-			return // see request
-		}
-	} else {
+	c.active = underWay
+	c.guess()
+	switch {
+	case !underWay:
 		if !c.bare { // what was read after the header was the body
-			c.guard.Binding().Exchange(true)
+			b.Exchange(true)
 		}
-		c.guard.Binding().Begins(c.http1 && !c.left)
+		c.bare = false
+		b.Begins(c.http1 && !c.left)
+		b.Exchange(false)
+	case !c.http1 || c.left: // otherwise request says so
+		b.Exchange(true)
 	}
-	c.bare = false
-	c.guard.Binding().Exchange(underWay)
 }
 
-// first looks at the protocol of the first request over TLS. mu must be held.
-func (c *connection) first() {
-	if over, ok := c.conn.(*tls.Conn); ok && !c.asked {
-		c.http1 = over.ConnectionState().NegotiatedProtocol != "h2"
-		c.guard.Binding().Begins(c.http1)
+// guess looks at the protocol before the first call of a handler. Without TLS, a connection of HTTP/2 is idle before its
+// first request. mu must be held.
+func (c *connection) guess() {
+	if c.asked {
+		return
 	}
-	c.asked = true
+	if over, ok := c.conn.(*tls.Conn); ok {
+		c.http1 = over.ConnectionState().NegotiatedProtocol != "h2"
+	} else if !c.active {
+		c.http1 = false
+	}
+	c.guard.Binding().Begins(c.http1 && !c.left)
 }
 
 // request notes the call of the handler for a request. It begins an exchange of HTTP/1: before that, the server drops the
@@ -102,7 +112,7 @@ func (c *connection) first() {
 func (c *connection) request(r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.http1 = r.ProtoMajor == 1
+	c.asked, c.http1 = true, r.ProtoMajor == 1
 	c.bare = c.http1 && (r.Body == nil || r.Body == http.NoBody)
 	if c.active && !c.left {
 		c.guard.Binding().Exchange(true)
@@ -116,7 +126,7 @@ func (c *connection) hijacked() (h2c bool) {
 	h2c = c.h2c
 	c.mu.Unlock()
 	if !h2c {
-		c.guard.Binding().Exchanges(nil)
+		c.guard.Binding().Exchanges(nil, nil)
 	}
 	c.leave()
 	return h2c

@@ -83,7 +83,8 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 // After the call of http.Server.Shutdown, net/http answers no request of HTTP/1 whose handler it has not called. So
 // Shutdown makes that call when no such request is left. An idle connection has 1.5 s for one more request, and its
 // response says Connection: close. After that the Keeper closes the connection, unless bytes wait in its socket: a
-// program that is too busy to read a request at once answers it later. For connections without a first request, for
+// program that is too busy to read a request at once answers it later. It closes connections of HTTP as the server does,
+// TLS first, without a farewell and whatever Closing.Mode is. For connections without a first request, for
 // half a header, and for responses whose header may have left without Connection: close, Shutdown waits for 1.5 s at
 // most. If ctx has a deadline, that is a third of its time at most, and two thirds for all of this.
 //

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,10 +34,9 @@ type ending struct {
 	ends map[keepalive.Reason]int
 }
 
-func serveEnding(t *testing.T) *ending {
+func serveEnding(t *testing.T, set ...func(*keepalive.Config)) *ending {
 	e := &ending{begun: make(chan struct{}, 10), finish: make(chan struct{}), served: make(chan error, 2), ends: map[keepalive.Reason]int{}}
-	var err error
-	e.k, err = keepalive.New(keepalive.Config{
+	cfg := keepalive.Config{
 		Timeout: time.Minute,
 		Closing: keepalive.Closing{Farewell: func(any, keepalive.Reason) []byte { return []byte("bye\n") }, Timeout: soon},
 		OnClose: func(_ any, reason keepalive.Reason) {
@@ -44,7 +44,12 @@ func serveEnding(t *testing.T) *ending {
 			defer e.mu.Unlock()
 			e.ends[reason]++
 		},
-	})
+	}
+	for _, set := range set {
+		set(&cfg)
+	}
+	var err error
+	e.k, err = keepalive.New(cfg)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
@@ -236,6 +241,49 @@ func TestShutdownWaitsForAHandshake(t *testing.T) {
 	said, err := io.ReadAll(client)
 	require.NoError(t, err)
 	require.Equal(t, "bye\n", string(said))
+}
+
+// counting counts the bytes read.
+type counting struct {
+	net.Conn
+	read atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// The farewell and the mode are for other protocols: its bytes would be a response of HTTP/1, and no record of TLS. No peer
+// has to close its side.
+func TestShutdownClosesIdleConnectionsAsTheServerDoes(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			t.Parallel()
+			e := serveEnding(t, func(cfg *keepalive.Config) { cfg.Closing.Mode, cfg.Closing.Timeout = mode, time.Hour })
+			plain, silent := e.dial(t, "/"), e.dial(t, "")
+			requireBody(t, "", plain.response(t))
+			e.plain = e.tls
+			wire := &counting{Conn: e.dial(t, "").Conn}
+			conn := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
+			overTLS := peer{conn, bufio.NewReader(conn)}
+			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			requireBody(t, "", overTLS.response(t))
+			before := wire.read.Load()
+			require.NoError(t, httpkeepalive.Shutdown(t.Context(), e.srv, e.k))
+			for _, p := range []peer{plain, silent, overTLS} {
+				said, err := io.ReadAll(p)
+				require.NoError(t, err)
+				require.Empty(t, said)
+			}
+			require.Greater(t, wire.read.Load(), before, "TLS says that it ends")
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			require.Equal(t, map[keepalive.Reason]int{keepalive.ReasonDrain: 3}, e.ends)
+		})
+	}
 }
 
 // Each Shutdown waits for the requests of both.

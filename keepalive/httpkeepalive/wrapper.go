@@ -63,14 +63,17 @@ func (w *wrapper) wrapBaseContext(next func(net.Listener) context.Context) func(
 func (w *wrapper) wrapConnContext(next func(context.Context, net.Conn) context.Context) func(context.Context, net.Conn) context.Context {
 	return func(ctx context.Context, conn net.Conn) context.Context {
 		w.begin(false)
-		if ctx = w.newContext(ctx, conn); next != nil {
-			ctx = next(ctx, conn)
+		if ctx = w.newContext(ctx, conn); next == nil {
+			return ctx
 		}
-		return ctx
+		if ctx = next(ctx, conn); ctx == nil {
+			return nil // the server says what is wrong
+		}
+		return w.newContext(ctx, conn) // it may not come from the one given to next
 	}
 }
 
-// newContext notes a new connection. It may be called twice.
+// newContext notes a new connection. It may be called more than once.
 func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context {
 	g := keepalive.Of(conn)
 	if g == nil || g.Keeper() != w.keeper {
@@ -82,8 +85,11 @@ func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context
 	if c, ok := ctx.Value(contextKey{}).(*connection); ok && c.guard == g {
 		return ctx
 	}
-	c := newConnection(conn, g)
-	w.connections.Store(conn, c)
+	c := w.connection(conn)
+	if c == nil || c.guard != g {
+		c = newConnection(conn, g)
+		w.connections.Store(conn, c)
+	}
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
