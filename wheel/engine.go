@@ -171,7 +171,8 @@ func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 
 // Time returns the wheel's time as it was so long ago: the running time of the wheel by
 // then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
-// moment. It asks the clock.
+// moment. It asks the clock. The wheel remembers 256 stalls. After more, the result may be too
+// late, by a third of its age at most, and is never too early.
 func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
 	return w.timeAgo(ago)
 }
