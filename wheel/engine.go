@@ -78,7 +78,8 @@ type Funcs[V any] struct {
 	// Limit, if not nil, returns a deadline by [WheelOf.Time] that touches do not extend: from then
 	// on the hand hands the timer over on each visit, even if the timer is not due. The
 	// visit comes at the limit. If the limit has become an earlier one since the last visit,
-	// the next one comes within the timer's delay, or at once by [TimerOf.HandOver]. Limit is
+	// the next one comes within the timer's delay, or at once by [TimerOf.HandOver]. At its limit,
+	// a timer stays due if it is touched before a worker calls Due. Limit is
 	// called while the wheel is locked: it must be quick and must not call the wheel.
 	Limit func(v V) time.Duration
 
