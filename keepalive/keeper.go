@@ -114,8 +114,8 @@ func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
 func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
 
 // ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. The
-// wheel's time stands still while the process is stopped. If that was very often since then, the result is too late by a
-// third of its age at most. So nobody is closed early, and a dead peer after one and a half timeouts.
+// wheel's time stands still while the process is stopped. After hundreds of stops the result may be too late, by a third
+// of its age at most. So nobody is closed early, and a dead peer after one and a half timeouts at the latest.
 func (k *Keeper) ago(d time.Duration) rules.Time {
 	if d < 0 {
 		return rules.Unknown

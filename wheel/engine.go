@@ -78,7 +78,8 @@ type Funcs[V any] struct {
 	// Limit, if not nil, returns a deadline by [WheelOf.Time] that touches do not extend: from then
 	// on the hand hands the timer over on each visit, even if the timer is not due. The
 	// visit comes at the limit. If the limit has become an earlier one since the last visit,
-	// the next one comes within the timer's delay, or at once by [TimerOf.HandOver]. Limit is
+	// the next one comes within the timer's delay, or at once by [TimerOf.HandOver]. At its limit,
+	// a timer stays due if it is touched before a worker calls Due. Limit is
 	// called while the wheel is locked: it must be quick and must not call the wheel.
 	Limit func(v V) time.Duration
 
@@ -171,7 +172,8 @@ func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 
 // Time returns the wheel's time as it was so long ago: the running time of the wheel by
 // then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
-// moment. It asks the clock.
+// moment. It asks the clock. The wheel remembers 256 stalls. After more, the result may be too
+// late, by a third of its age at most, and is never too early.
 func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
 	return w.timeAgo(ago)
 }

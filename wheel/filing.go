@@ -1,5 +1,7 @@
 package wheel
 
+import "time"
+
 // The entry of a pending timer stands in the slot of some tick, and on this tick the hand
 // visits the timer. A touch doesn't move the entry: the hand finds a later deadline, and
 // files the timer again. So one rule has to hold for every pending timer: the visit comes
@@ -25,6 +27,11 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 		}
 	}
 	return max(by, w.hand+1)
+}
+
+// isAtLimit reports whether a running timer's limit has come by an instant. w.mu must be held.
+func (w *WheelOf[V]) isAtLimit(t *TimerOf[V], now time.Duration) bool {
+	return w.funcs.Limit != nil && w.funcs.Limit(t.value) <= now
 }
 
 // file makes the entry of a pending timer with the given word. w.mu must be held.

@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -17,12 +18,13 @@ type pace struct {
 	sleep time.Duration // longest sleep of the hand
 	stall time.Duration // a longer gap is a stall; negative: no gap is
 
-	looked time.Duration // the last look
-	asleep time.Duration // suspend time by then
-	grace  time.Duration // rest of the grace after the last stall
-	ran    time.Duration // counted time since the last stall
-	row    int           // stalls without a calm between them
-	lost   time.Duration // all time left out so far
+	looked  time.Duration // the last look
+	asleep  time.Duration // suspend time by then
+	grace   time.Duration // rest of the grace after the last stall
+	ran     time.Duration // counted time since the last stall
+	row     int           // stalls without a calm between them
+	lost    time.Duration // all time left out so far
+	resumed time.Duration // the wheel's time at the end of the last stall
 
 	stalls  uint64
 	stalled time.Duration // their length, without graces
@@ -34,16 +36,15 @@ type pace struct {
 type stall struct {
 	begin time.Duration // the time since the start
 	lost  time.Duration // all time left out before
-	since time.Duration // the wheel's time during the stall before, forgotten or not
+	since time.Duration // the wheel's time at the end of the stall before, forgotten or not
 }
 
-// time returns the wheel's time during the stall.
+// time returns the wheel's time at the beginning of the stall.
 func (s stall) time() time.Duration { return s.begin - s.lost }
 
-// maxStalls is how many stalls are remembered: the longer ago, the fewer. So an instant between forgotten ones is dated
-// too late by a part of its age, see counted. Between a millisecond and a year, the ages of 64 stalls grow by a factor of
-// less than 1.5 if they grow evenly, and if they don't, some pair is closer.
-const maxStalls = 64
+// maxStalls is how many stalls are remembered, the fewer the longer ago: enough for the bound that counted states,
+// see forget.
+const maxStalls = 256
 
 // maxRow is how many stalls may come one after the other without a calm between them, which
 // is as much counted time as the shortest stall. After that each has half a grace. Otherwise
@@ -75,7 +76,7 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 			p.grace /= 2
 			p.lost -= min(gap, max(0, p.sleep-p.ran))
 		}
-		p.ran = 0
+		p.ran, p.resumed = 0, elapsed-p.lost
 	default:
 		grace := min(gap, p.grace)
 		p.grace -= grace
@@ -97,46 +98,42 @@ func (p *pace) at(elapsed time.Duration) time.Duration {
 
 // remember remembers a stall that begins now, and may forget another one for it.
 func (p *pace) remember(begin time.Duration) {
-	s := stall{begin, p.lost, p.stalledAt()}
+	s := stall{begin, p.lost, p.resumed}
 	if len(p.last) == maxStalls {
 		p.forget(s.time())
 	}
 	p.last = append(p.last, s)
 }
 
-// stalledAt returns the wheel's time during the last stall, or 0.
-func (p *pace) stalledAt() time.Duration {
-	if len(p.last) == 0 {
-		return 0
-	}
-	return p.last[len(p.last)-1].time()
-}
-
-// forget forgets the stall for which the error of counted, as a part of its result, becomes the least. It keeps the
-// last one.
+// forget forgets a stall, but not the last one. So the two pieces of time beside it become one, as buckets of an exponential
+// histogram do (Datar et al., Maintaining Stream Statistics over Sliding Windows). In such a piece counted dates each
+// instant before the end of the last stall by that end. forget makes the piece for which the error is the least part of
+// the age: the time so dated is half as long as the age of its end, at most. That stays so, since only the age grows.
+//
+// Proof: otherwise, of any three stalls in a row, the first would be more than 1.5 times as old as the last. The last but
+// one of 256 would be a nanosecond old, and the start 1.5^127 ns. But the longest Duration is less than 1.5^108 ns.
 func (p *pace) forget(now time.Duration) {
-	least, at, before := 0.0, 0, time.Duration(0)
-	for i, s := range p.last[:len(p.last)-1] {
-		part := float64(s.time()-before) / float64(max(1, now-s.time()))
-		if i == 0 || part < least {
+	least, at, before := math.Inf(1), 0, time.Duration(0)
+	for i, next := range p.last[1:] {
+		if part := float64(next.since-before) / float64(max(1, now-next.since)); part < least {
 			least, at = part, i
 		}
-		before = s.time()
+		before = p.last[i].time()
 	}
 	p.last = slices.Delete(p.last, at, at+1)
 }
 
-// counted returns how much of the last d was the wheel's time. If more stalls fall into d
-// than are remembered, the result may be too small, by a third at most. So a silence may seem to be shorter
-// than it is, and still comes to an end.
+// counted returns how much of the last d was the wheel's time. If more stalls than are remembered fall into the time
+// since the start, the result may be too small, but two thirds of it at least. So a silence may seem to be shorter than
+// it is, and still comes to an end. It never seems to be longer. An instant in a stall counts as its end.
 func (p *pace) counted(elapsed, d time.Duration) time.Duration {
 	now, then := p.at(elapsed), elapsed-d
 	if then >= p.looked {
 		return max(0, now-p.at(then))
 	}
-	lost, since := p.lost, p.stalledAt() // of the piece between two stalls in which then is
+	lost, since := p.lost, p.resumed // of the piece between two stalls in which then is
 	for _, s := range slices.Backward(p.last) {
-		if then >= s.begin {
+		if then > s.begin {
 			break
 		}
 		lost, since = s.lost, s.since

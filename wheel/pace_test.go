@@ -1,8 +1,10 @@
 package wheel
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -194,9 +196,9 @@ func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 	type look struct{ at, wheel time.Duration }
 	looks := []look{{}}
 	now, asleep := time.Duration(0), time.Duration(0)
-	for range 3000 {
+	for i := range 3000 {
 		gap := time.Duration(rnd.IntN(100)) * ms
-		if rnd.IntN(100) == 0 {
+		if rnd.IntN(100) == 0 || i%500 < 30 && i%2 == 0 { // at times a long row
 			gap = time.Duration(1001+rnd.IntN(5000)) * ms
 		}
 		if rnd.IntN(100) == 0 {
@@ -213,6 +215,7 @@ func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 		}
 	}
 	require.Greater(t, p.stalls, uint64(maxStalls/2))
+	require.LessOrEqual(t, p.stalls, uint64(maxStalls), "it has forgotten none")
 	require.Zero(t, p.counted(now+time.Hour, time.Minute), "in a stall that is not over")
 }
 
@@ -250,6 +253,103 @@ func TestPaceFindsTheEndOfASilenceThroughAnyNumberOfStalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However long the process runs between stalls, no silence seems to be shorter than two thirds of it, or longer than it is.
+func TestPaceFindsTwoThirdsOfASilenceAtLeast(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	families := map[string]func(i, n float64) float64{
+		"even":             func(float64, float64) float64 { return 30 },
+		"at random":        func(float64, float64) float64 { return 50 * rnd.Float64() },
+		"growing":          func(i, n float64) float64 { return 50 * i / n },
+		"growing sawtooth": func(i, _ float64) float64 { return math.Mod(i, 40) },
+		"falling sawtooth": func(i, _ float64) float64 { return 40 - math.Mod(i, 40) },
+		"falling suddenly": func(i, n float64) float64 { return 50 - 50*math.Floor(2*i/n) },
+	}
+	for _, total := range []float64{10, 15, 25, 50} {
+		for _, power := range []float64{0.5, 1, 1.5, 2.5} {
+			families[fmt.Sprintf("falling by %v, power %v", total, power)] = func(i, n float64) float64 {
+				return total * math.Pow(1-i/n, power)
+			}
+		}
+	}
+	worst, hardest := 0.0, []float64(nil)
+	for name, family := range families {
+		for _, n := range []int{120, 400} {
+			runs := make([]float64, n)
+			for i := range runs {
+				runs[i] = family(float64(i), float64(n))
+			}
+			part := hidden(t, runs)
+			require.LessOrEqual(t, part, 1.0/3, "%s, %d stalls", name, n)
+			if part > worst {
+				worst, hardest = part, runs
+			}
+		}
+	}
+	for range 60 { // climbs
+		runs := slices.Clone(hardest)
+		for range 1 + rnd.IntN(8) {
+			from := rnd.IntN(len(runs))
+			by := 6 * (rnd.Float64() - 0.5)
+			for i := range runs[from:min(len(runs), from+1+rnd.IntN(50))] {
+				runs[from+i] = min(max(0, runs[from+i]+by), 51)
+			}
+		}
+		part := hidden(t, runs)
+		require.LessOrEqual(t, part, 1.0/3)
+		if part >= worst {
+			worst, hardest = part, runs
+		}
+	}
+}
+
+func FuzzPace(f *testing.F) {
+	f.Add([]byte("a"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		runs := make([]float64, min(len(in), 4*maxStalls))
+		for i := range runs {
+			runs[i] = float64(in[i]) / 5
+		}
+		require.LessOrEqual(t, hidden(t, runs), 1.0/3)
+	})
+}
+
+// hidden has a process run for 2^runs[i] ns before each stall, and returns the greatest part of a silence that counted
+// doesn't find.
+func hidden(t *testing.T, runs []float64) (worst float64) {
+	const day = 24 * time.Hour
+	p := pace{sleep: 1, stall: day}
+	type lastByte struct{ at, wheel time.Duration }
+	var peers []lastByte // the last byte of each
+	now := time.Duration(0)
+	look := func() {
+		wheel, _ := p.look(now, 0)
+		peers = append(peers, lastByte{now, wheel})
+	}
+	for i, run := range runs {
+		for end := now + day + time.Duration(math.Exp2(run)); now < end; p.look(now, 0) {
+			now = min(end, now+day) // no stall
+		}
+		look()
+		now += day + 1
+		look()
+		now += time.Hour // in the grace
+		look()
+		if i%100 != 0 && i != len(runs)-1 {
+			continue
+		}
+		for _, b := range peers {
+			got, want := p.counted(now, now-b.at), p.at(now)-b.wheel
+			if got > want {
+				t.Fatalf("a silence of %v is found to be %v, after %d stalls", want, got, i+1)
+			}
+			if want > 0 {
+				worst = max(worst, float64(want-got)/float64(want))
+			}
+		}
+	}
+	return worst
 }
 
 // The hand has slept through some ticks when a timer is rearmed.

@@ -14,7 +14,7 @@ import (
 // zero TimerOf does not run. It must not be copied.
 //
 // Once its deadline has passed, a timer is due: the wheel hands it to [Funcs].Due, and
-// [TimerOf.Expire] ends it. Until then Touch and Move still save it.
+// [TimerOf.Expire] ends it. Until then Touch and Move still save it, but see [Funcs].Limit.
 //
 // All methods are safe for concurrent use.
 type TimerOf[V any] struct {
@@ -37,7 +37,7 @@ type TimerOf[V any] struct {
 // the timer will live until then. False means: it had already expired or been removed.
 //
 // A second touch in the same tick costs two loads, and the first a compare-and-swap on top.
-// Touch takes no lock, unless it saves a due timer. It does not ask the clock: "now" is the
+// Touch takes no lock, unless the timer is due. It does not ask the clock: "now" is the
 // published tick, see [WheelOf.Now].
 func (t *TimerOf[V]) Touch() bool {
 	old := t.word.Load()
@@ -153,6 +153,10 @@ func (t *TimerOf[V]) set(bit, change word) bool {
 				return true
 			}
 		case due:
+			if w.backlog.has(t) && w.isAtLimit(t, w.clock.span(w.clock.now.Load())) {
+				t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
+				return true
+			}
 			w.keep(t, next)
 			w.saved++
 			return true

@@ -79,7 +79,7 @@ func (s *times) time() time.Duration {
 	return s.pace.at(s.since())
 }
 
-// timeAgo returns the wheel's time of an earlier instant.
+// timeAgo returns the wheel's time of an earlier instant: never too early, and too late as counted says.
 func (s *times) timeAgo(ago time.Duration) time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()

@@ -241,6 +241,51 @@ func TestHandOverIsAtOnceAndNotAfterStop(t *testing.T) {
 	})
 }
 
+// A timer at its limit waits for a worker. A touch on each tick leaves it there, and what was seen is seen anew.
+func TestATouchDoesNotPutOffALimit(t *testing.T) {
+	var now time.Duration
+	limit := 100 * ms
+	w, err := newOf(Config{Tick: 10 * ms, Stall: -1}, Funcs[int]{
+		Due:   func(*TimerOf[int], int) {},
+		Limit: func(int) time.Duration { return limit },
+	})
+	require.NoError(t, err)
+	w.workers.most = 0
+	w.since = func() time.Duration { return now }
+	timer, err := w.Add(1, 50*ms)
+	require.NoError(t, err)
+	for now < 100*ms {
+		now += 10 * ms
+		require.True(t, timer.Touch())
+		w.advance()
+	}
+	require.True(t, timer.IsDue())
+	for _, touch := range []func() bool{timer.Touch, timer.Touch, func() bool { return timer.Move(time.Hour) }, timer.Touch} {
+		timer.Look()
+		now += 10 * ms
+		w.advance()
+		require.True(t, touch())
+		require.True(t, timer.IsDue())
+	}
+	require.Zero(t, w.Stats().Saved)
+	got, _, ok := w.takeUp()
+	require.True(t, ok)
+	require.Same(t, timer, got)
+	saw := timer.Look()
+	require.False(t, saw.Quiet)
+	require.Equal(t, now, saw.From)
+
+	require.True(t, timer.Touch())
+	require.False(t, timer.IsDue(), "the worker's decision is void, so another one is needed")
+	now += 10 * ms
+	w.advance()
+	require.True(t, timer.IsDue())
+
+	limit = math.MaxInt64
+	require.True(t, timer.Touch())
+	require.False(t, timer.IsDue(), "only its silence made it due")
+}
+
 func TestSinceTouchIsExactToATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := startDue(Config{Tick: time.Second}, func(*TimerOf[int], int) {})
