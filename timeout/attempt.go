@@ -32,10 +32,25 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 			w.strand(a)
 			return
 		}
+		w.mu.Lock()
+		w.made(a)
+		w.mu.Unlock()
 		w.end(a, topic, protect(func() error { return handler(ctx, a.Task) }))
 		return
 	}
 	w.call(ctx, a, topic, *call)
+}
+
+// made counts an attempt that is made, and not handed back. w.mu must be held.
+func (w *worker) made(a *attempt) {
+	if a.due.IsZero() {
+		return
+	}
+	if late := a.begun.Sub(a.due); late < 0 {
+		w.counts.Early++
+	} else {
+		w.counts.Late.Observe(late)
+	}
 }
 
 // call makes a callback, unless the circuit of its target is open.
@@ -61,6 +76,7 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	}
 	w.mu.Lock()
 	a.visit = visit
+	w.made(a)
 	w.mu.Unlock()
 	if ctx.Err() != nil { // it was given up, perhaps before it had its visit
 		visit.leave(errNoCall)

@@ -100,13 +100,6 @@ func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 	a.begun = now
 	w.move(now)
 	a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), prove(a.Token, w.c.cfg.FeedbackKeys)))
-	if !a.due.IsZero() {
-		if late := now.Sub(a.due); late < 0 {
-			w.counts.Early++
-		} else {
-			w.counts.Late.Observe(late)
-		}
-	}
 	w.counts.Running++
 	return a, w.topic, w.handler
 }

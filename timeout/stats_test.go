@@ -86,3 +86,22 @@ func TestTheFiguresOfATopicThatWasPulledAndHasAHandlerAreOne(t *testing.T) {
 		require.NotEmpty(t, s.Slots)
 	})
 }
+
+// A node that serves a topic leases a task before it knows of the handler, and hands it back: no attempt.
+func TestATaskThatIsHandedBackIsLateOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _ := withTargets(t, timeout.Topic{})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		r.set("1", 0)
+		pass(10 * time.Second)
+		require.NotZero(t, r.stats().Postponed)
+		require.Zero(t, r.stats().Late.Count)
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		pass(time.Minute)
+		require.EqualValues(t, 1, r.stats().Done)
+		require.EqualValues(t, 1, r.stats().Late.Count)
+		require.GreaterOrEqual(t, r.stats().Late.Max, 10*time.Second)
+	})
+}
