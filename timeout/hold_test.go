@@ -359,7 +359,7 @@ func TestATopicWithNothingForATrialIsNotAskedForItAllTheTime(t *testing.T) {
 		require.Equal(t, []string{"fake host"}, r.OpenCircuits())
 		asked := engine.asked.Load()
 		pass(time.Minute)
-		require.Less(t, engine.asked.Load()-asked, int64(3*60*5), "three topics, each with a poll a second, and some 330 looks for trials")
+		require.Less(t, engine.asked.Load()-asked, int64(3*60*5), "three topics, each with a poll a second")
 		r.many("a", 1, "")
 		r.many("b", 1, "")
 		pass(time.Minute)
