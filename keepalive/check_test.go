@@ -67,7 +67,7 @@ func TestAnInspectionSaysWhenTheNextOneComes(t *testing.T) {
 		begin := time.Now()
 		var seconds []int
 		nexts := []time.Duration{0, 3 * time.Second, time.Nanosecond, 0, -1}
-		cfg := inspects("next", 10*time.Second, func(g *Guard, info Info) (next time.Duration, _ Verdict) {
+		cfg := inspects("next", 10*time.Second, func(_ *Guard, info Info) (next time.Duration, _ Verdict) {
 			seconds = append(seconds, int(time.Since(begin).Round(time.Second)/time.Second))
 			require.InDelta(t, time.Since(begin), info.Age, 1e8)
 			next, nexts = nexts[0], nexts[1:]
@@ -94,7 +94,7 @@ func TestACheckClosesByItsOwnReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
 		var ends []Reason
-		cfg := inspects("slow_reader", 5*time.Second, func(g *Guard, info Info) (time.Duration, Verdict) { return 0, Close })
+		cfg := inspects("slow_reader", 5*time.Second, func(*Guard, Info) (time.Duration, Verdict) { return 0, Close })
 		cfg.OnClose = func(_ any, reason Reason) { ends = append(ends, reason) }
 		cfg.Logger = log.Logger(-4)
 		k := newKeeper(t, cfg)

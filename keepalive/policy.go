@@ -110,7 +110,7 @@ func (k *Keeper) Update(cfg Config) error {
 	if cfg.Advise && old.Advise && cfg.Timeout == old.Timeout {
 		p.advisor = old.advisor
 	}
-	if slices.EqualFunc(cfg.Checks, old.Config.Checks, func(a, b Check) bool { return a.Name == b.Name && a.Every == b.Every }) {
+	if slices.EqualFunc(cfg.Checks, old.Checks, func(a, b Check) bool { return a.Name == b.Name && a.Every == b.Every }) {
 		p.checks = old.checks
 	}
 	k.policy.Store(p)

@@ -93,6 +93,7 @@ type Ending struct {
 // Mode is a keepalive.CloseMode.
 type Mode int
 
+// The modes.
 const (
 	Graceful Mode = iota // keepalive.CloseGraceful
 	Half                 // keepalive.CloseHalf
@@ -185,10 +186,10 @@ type Protocol interface {
 	// and an age wait for that long, or until Upgrade.
 	//
 	// During Binder.Drain, and for keepalive.ReasonDrain, a connection with exchanges gets no farewell and a Graceful close:
-	// the program closes the others itself. Between two exchanges the Keeper calls close before that. It says in the layers
+	// the program closes the others itself. Between two exchanges the Keeper calls closeLayers before that. It says in the layers
 	// above, such as TLS, that the connection ends, and may take Closing.Timeout: it is most often the Close of the
 	// outermost one. Nil means that there is no layer.
-	Exchanges(ending func(), close func() error)
+	Exchanges(ending func(), closeLayers func() error)
 
 	// Exchange says that exchanges of a connection with Exchanges are under way, or that none is. After the last
 	// one, and after the call of ending, the connection stays for 1.5 s more: time for another request, or for a

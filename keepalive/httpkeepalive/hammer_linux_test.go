@@ -43,7 +43,7 @@ func (c *lateReader) Read(p []byte) (int, error) {
 	}
 	_ = raw.Read(func(fd uintptr) bool {
 		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return err != unix.EAGAIN //nolint:errorlint // an errno
+		return err != unix.EAGAIN
 	})
 	c.gate()
 	return c.TCPConn.Read(p)

@@ -110,7 +110,8 @@ func endsRace(r *rig) {
 			c := r.connect()
 			_ = c.say("name " + r.newName()) // the Keeper may be first
 			var g *keepalive.Guard
-			for g = range r.k.Guards() {
+			for other := range r.k.Guards() {
+				g = other
 			}
 			pause := 9*tick + time.Duration(rand.Int64N(int64(3*tick)))
 			racing.Go(func() { time.Sleep(pause); _ = c.say("close") })
