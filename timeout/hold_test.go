@@ -359,7 +359,8 @@ func TestATopicWithNothingForATrialIsNotAskedForItAllTheTime(t *testing.T) {
 		require.Equal(t, []string{"fake host"}, r.OpenCircuits())
 		asked := engine.asked.Load()
 		pass(time.Minute)
-		require.Less(t, engine.asked.Load()-asked, int64(3*60*5), "three topics, each with a poll a second")
+		// Some 60 questions are polls, and 9 are for each task that was put off and comes back some times in a minute.
+		require.Less(t, engine.asked.Load()-asked, int64(60+50*15))
 		r.many("a", 1, "")
 		r.many("b", 1, "")
 		pass(time.Minute)
