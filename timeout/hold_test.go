@@ -676,14 +676,14 @@ func TestEverNewTargetsThatFailLeaveTrialsToTheOthersOfTheirHost(t *testing.T) {
 				pass(30 * time.Second)
 				require.Equal(t, []string{"fake host"}, r.OpenCircuits())
 				before := caller.count("host/good")
-				for i := range 60 {
-					if i < 10 {
+				for i := range 120 {
+					if i < 20 {
 						good(1 + i)
 					}
 					bads(2)
 					pass(2 * time.Second)
 				}
-				require.GreaterOrEqual(t, caller.count("host/good")-before, 4, "of twelve trials, and %d others", bad)
+				require.GreaterOrEqual(t, caller.count("host/good")-before, 6, "of twenty-four trials, and %d others", bad)
 			})
 		})
 	}
