@@ -88,9 +88,11 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 // half a header, and for responses whose header may have left without Connection: close, Shutdown waits for 1.5 s at
 // most. If ctx has a deadline, that is a third of its time at most, and two thirds for all of this.
 //
-// Three kinds of requests get no answer: a request that comes at the very moment at which its idle connection is
-// closed, as with any server of HTTP/1.1; a request behind a response that does not say Connection: close, and that ends
-// after the call; and a request whose header is not complete by then.
+// Three kinds of requests get no answer:
+//
+//   - one that comes at the very moment of the close of its idle connection, as with any server of HTTP/1.1,
+//   - one behind a response that ends after the call, and does not say Connection: close,
+//   - one with half a header at the time of the call.
 //
 // When ctx is done, or if it is done already, Shutdown closes what is left, also in the middle of
 // a request. Farewells still get their Closing.Timeout. If a request was cut, the error wraps
