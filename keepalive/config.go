@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -385,15 +386,15 @@ type CloseMode int
 const (
 	// CloseGraceful closes a connection as its Close does: bytes written before still leave. On
 	// gnet, bytes waiting for a silent peer are dropped, unless there is a farewell.
-	CloseGraceful CloseMode = iota
+	CloseGraceful = CloseMode(adapter.Graceful)
 
 	// CloseHalf ends our side first, and closes the connection when the peer has ended its own,
 	// or after Closing.Timeout. So a peer can read the farewell even while it is still sending;
 	// a reset would take the farewell away.
-	CloseHalf
+	CloseHalf = CloseMode(adapter.Half)
 
 	// CloseReset drops unsent bytes and resets the connection: the kernel keeps nothing of it.
-	CloseReset
+	CloseReset = CloseMode(adapter.Reset)
 )
 
 var closeModeNames = [...]string{"graceful", "half", "reset"}

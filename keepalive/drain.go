@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -117,10 +118,7 @@ func next(guards []*Guard, from int, isAwaited func(*Guard) bool) int {
 // due by then, until none is left or waiting is cut short. It returns those dismissed. It misses
 // nobody: a connection not seen by it has joined later, and guard sees the drain.
 func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) (dismissed []*Guard) {
-	var guards []*Guard
-	for _, g := range k.pool.All() {
-		guards = append(guards, g)
-	}
+	guards := slices.Collect(k.Guards())
 	begin, tick := time.Now(), k.policy.Load().Tick
 	for i, g := range guards {
 		for time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {

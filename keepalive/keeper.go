@@ -155,10 +155,7 @@ func (k *Keeper) Guards() iter.Seq[*Guard] {
 // returns nil.
 func (k *Keeper) Close() error {
 	k.close()
-	var guards []*Guard
-	for _, g := range k.pool.All() {
-		guards = append(guards, g)
-	}
+	guards := slices.Collect(k.Guards())
 	err := k.pool.Close()
 	k.bursts.end(k)
 	for _, g := range guards {

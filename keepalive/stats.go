@@ -189,7 +189,7 @@ func (k *Keeper) advice(p *policy) (silences []Silence, nearMisses uint64) {
 		return nil, 0
 	}
 	var open lengths
-	for _, g := range k.pool.All() {
+	for g := range k.Guards() {
 		if timeout := g.advisedTimeout(p); timeout > 0 {
 			open.add(g.timer.SinceTouch(), timeout, false)
 		}

@@ -55,8 +55,8 @@ const (
 	// circuitForgotten is how long after its time for a trial an open circuit is remembered.
 	circuitForgotten = time.Hour
 
-	// trialTurns is the longest time during which a trial of a circuit is kept for callers whose turn comes
-	// before, and trialClaim the longest one for which a caller may lease a task for it.
+	// trialTurns bounds how long a trial waits for the callers whose turn comes first. trialClaim bounds
+	// how long a caller may look for a task to try.
 	trialTurns = time.Second
 	trialClaim = time.Second
 
@@ -137,7 +137,7 @@ func (c *circuit) succeed(now time.Time) {
 	c.age++
 	c.claimant = ""
 	c.opened, c.until, c.back, c.next = time.Time{}, time.Time{}, time.Time{}, nil
-	c.turns.topics, c.turns.callers = nil, nil
+	c.turns.close()
 	c.ring()
 }
 

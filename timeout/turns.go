@@ -69,6 +69,9 @@ func topicOf(caller string) string {
 // open begins with empty queues.
 func (t *turns) open() { t.topics, t.callers = make(queue), make(queue) }
 
+// close forgets who waits, but not who was well.
+func (t *turns) close() { t.topics, t.callers = nil, nil }
+
 // join notes a caller that waits.
 func (t *turns) join(caller string, now time.Time) {
 	t.topics.join(topicOf(caller), now)
