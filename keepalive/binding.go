@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Bind begins to guard a connection with the zero Guard g. It is for adapters, see package adapter. conn is the
@@ -111,7 +110,7 @@ func (b *binder) Refuse() net.Error {
 	switch {
 	case k.draining.Load():
 		why = ReasonDrain
-	case room.MaxConns > 0 && room.Full != pool.EvictIdlest && k.Len() >= room.MaxConns:
+	case room.MaxConns > 0 && room.Full != FullEvict && k.Len() >= room.MaxConns:
 		why = ReasonFull
 	default:
 		return nil

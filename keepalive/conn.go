@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -48,10 +49,8 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	}
 	k.countRefused(err)
 	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
-	refused.refuse(ReasonFull)
-	if errors.Is(err, ReasonDrain) {
-		refused.refuse(ReasonDrain)
-	}
+	reason, _ := errors.AsType[Reason](err)
+	refused.refuse(cmp.Or(reason, ReasonFull))
 	return refused
 }
 

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"reflect"
@@ -130,5 +131,28 @@ func TestOfFindsGuards(t *testing.T) {
 	for beats, conn := range []any{g, foreign{g}, &fakeLoopConn{ctx: g}} {
 		require.True(t, Touch(conn))
 		require.EqualValues(t, beats+1, g.more.Load().beats.Load())
+	}
+}
+
+func TestOfConnNeedsAGuard(t *testing.T) {
+	k := newKeeper(t, Config{})
+	a, b := net.Pipe()
+	defer b.Close()
+	c := k.Conn(a)
+	g, err := OfConn(c)
+	require.NoError(t, err)
+	require.Same(t, Of(c), g)
+	g, err = OfConn(tls.Client(c, &tls.Config{ServerName: "x"}))
+	require.NoError(t, err)
+	require.Same(t, Of(c), g)
+	require.NoError(t, c.Close())
+	_, err = OfConn(c)
+	require.NoError(t, err, "a guard stays the handle of its connection")
+
+	for _, c := range []net.Conn{nil, b, (*tls.Conn)(nil)} {
+		g, err = OfConn(c)
+		require.ErrorIs(t, err, ErrNotGuarded)
+		require.ErrorContains(t, err, fmt.Sprintf("%T", c))
+		require.Nil(t, g)
 	}
 }

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,16 @@ func isNil(v any) bool {
 func Of(conn any) *Guard {
 	g, _ := search(conn)
 	return g
+}
+
+// OfConn is [Of] for a connection of net that must have a guard. Unlike Of, it takes nothing else by mistake, and it
+// returns [ErrNotGuarded], wrapped with the type of c, in place of nil.
+func OfConn(c net.Conn) (*Guard, error) {
+	g := Of(c)
+	if g == nil {
+		return nil, fmt.Errorf("%w: %T", ErrNotGuarded, c)
+	}
+	return g, nil
 }
 
 // search returns the guard of a connection, or nil and the connection inside all others: it has no

@@ -8,13 +8,11 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Listener returns a listener of guarded connections. Accept returns the errors of ln as they
 // are. If there are too many connections, it closes the new one and waits for the next. With
-// pool.Wait it waits until there is room. Close the result, and not ln alone: an Accept waiting
+// FullWait it waits until there is room. Close the result, and not ln alone: an Accept waiting
 // for room does not notice the end of ln. Closing the listener closes no connection.
 //
 // ln may be a listener of another package around the one of the network. The Keeper asks the
@@ -80,12 +78,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// guard guards a connection. With pool.Wait it waits for room: another listener may have taken
+// guard guards a connection. With FullWait it waits for room: another listener may have taken
 // the place since wait returned.
 func (l *listener) guard(inner net.Conn) (net.Conn, error) {
 	for {
 		c, err := l.keeper.guarded(inner)
-		if err != ReasonFull || l.keeper.policy.Load().Room.Full != pool.Wait || l.wait() != nil { //nolint:errorlint // not errPerKey
+		if err != ReasonFull || l.keeper.policy.Load().Room.Full != FullWait || l.wait() != nil { //nolint:errorlint // not errPerKey
 			return c, err
 		}
 	}
@@ -107,9 +105,9 @@ func (l *listener) warnOfBlindness(guarded net.Conn) {
 	}
 }
 
-// wait waits until one more connection may come, if the policy is pool.Wait.
+// wait waits until one more connection may come, if the policy is FullWait.
 func (l *listener) wait() error {
-	if l.keeper.policy.Load().Room.Full != pool.Wait {
+	if l.keeper.policy.Load().Room.Full != FullWait {
 		return nil
 	}
 	if err := l.keeper.pool.Wait(l.closing); err != nil && l.closing.Err() != nil {

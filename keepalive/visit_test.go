@@ -13,7 +13,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // The peer was heard between the decision and its end.
@@ -138,7 +137,7 @@ func TestTheSocketIsAskedAgainAfterATouch(t *testing.T) {
 // The idlest connection was touched before the decision about it, and is due again, for another reason.
 func TestATouchSavesFromAnEvictionThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: time.Minute, Tick: 10 * ms, Activity: ActivityManual, Room: Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 200 * ms}}
+		cfg := Config{Timeout: time.Minute, Tick: 10 * ms, Activity: ActivityManual, Room: Room{MaxConns: 1, Full: FullEvict, MinIdle: 200 * ms}}
 		k := newKeeper(t, cfg)
 		c, peer := pipe(k)
 		defer peer.Close()

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
@@ -300,7 +299,7 @@ func TestLinesOfALongerBurst(t *testing.T) {
 func TestAnEvictionIsALineAndADrainIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
-		k := newKeeper(t, Config{Room: Room{MaxConns: 200, Full: pool.EvictIdlest}, Logger: log.Logger(slog.LevelWarn)})
+		k := newKeeper(t, Config{Room: Room{MaxConns: 200, Full: FullEvict}, Logger: log.Logger(slog.LevelWarn)})
 		for range 200 {
 			pipe(k)
 		}
