@@ -77,6 +77,7 @@ func (b *binding) Upgrade(probe func() error, farewell func(reason net.Error, de
 	return b.guard().upgrade(probe, farewell)
 }
 
+func (b *binding) Hold(by int32)            { b.guard().hold(by) }
 func (b *binding) CountBacklog(counts bool) { b.guard().setFlag(flagBacklog, counts) }
 func (b *binding) Exchanges(ending func(), closeLayers func() error) {
 	b.guard().exchanges(ending, closeLayers)

@@ -213,6 +213,7 @@ func (g *Guard) Hold() (release func()) {
 	return sync.OnceFunc(func() { g.hold(-1) })
 }
 
+// hold adds n to the holds of the connection.
 func (g *Guard) hold(n int32) {
 	var now rules.Time
 	if n > 0 {
