@@ -35,8 +35,8 @@ type Check struct {
 	//
 	// Inspect is called by one of a few workers, and on gnet in the connection's event loop, so it must not block. There are
 	// no two calls for the same connection at the same time, and any number for different ones. Of several checks that are due,
-	// the one that was due first is called first. A Close has no effect if the peer was heard during the call: the connection
-	// is inspected again next. After a panic, or runtime.Goexit, the connection stays until the next inspection.
+	// the one that was due first is called first. A Close is void if the peer was heard during the call, and the next
+	// inspection decides: after a negative next, that comes after Every. After a panic, or runtime.Goexit, the connection stays until the next inspection.
 	Inspect func(g *Guard, info Info) (next time.Duration, verdict Verdict)
 }
 
@@ -175,6 +175,9 @@ func (v *visit) inspect() {
 		c.at[i] = rules.Never
 	}
 	if verdict == Close {
+		if next < 0 { // the verdict may turn out to be void
+			c.at[i] = k.now().Add(check.Every)
+		}
 		v.closes = CheckReason(check.Name)
 		v.seen.Checked = rules.Reason(v.closes)
 	}

@@ -53,7 +53,7 @@ func (v *visit) giveUp(reason Reason, anyway bool) bool {
 	}
 	_, ok := give()
 	if ok {
-		g.setReason(reason)
+		g.flags.Or(uint32(reason) << reasonShift)
 	}
 	return ok
 }

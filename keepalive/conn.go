@@ -16,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// Conn returns a guarded connection that behaves like c. Its methods are those of c, as far as
+// Conn returns a guarded connection that behaves like c. Unless it is refused, its methods are those of c, as far as
 // a net.Conn has them, with ReadFrom and WriteTo, by which splice and sendfile still happen;
 // CloseRead, CloseWrite and SyscallConn if c has them; and NetConn, which returns c.
 // Give net.Buffers to ReadFrom: it is one writev. Their WriteTo is that for connections of package
@@ -93,8 +93,7 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// conn is a guarded connection without a socket to ask, such as a net.Pipe. The types below add
-// the methods of some connections only.
+// conn is a guarded connection. The types below add the methods of some connections only.
 type conn struct {
 	inner  net.Conn
 	keeper *Keeper
@@ -115,9 +114,6 @@ const (
 	connUnknown = 1 << iota // RemoteAddr may block: PROXY header unread
 	connBroken              // the peer has closed it, or it broke
 )
-
-// isBlind reports whether nobody can tell if bytes wait in the connection.
-func (c *conn) isBlind() bool { return c.noted != nil && c.noted.blind }
 
 // isUnknown reports whether the address of the peer is unknown so far.
 func (c *conn) isUnknown() bool { return c.flags.Load()&connUnknown != 0 }
@@ -318,15 +314,15 @@ func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 		return
 	}
 	go func() {
-		defer func() { // even after runtime.Goexit
-			c.shut(mode)
-			g.closed(reason)
-		}()
 		end := time.AfterFunc(e.Timeout, func() { // deadlines are the program's
 			c.parted() // first: a Read fails with the close
-			_ = c.inner.Close()
+			_ = c.innermost().Close()
 		})
-		defer end.Stop()
+		defer func() { // even after runtime.Goexit
+			c.shut(mode) // last words of a layer may have to wait, too
+			end.Stop()
+			g.closed(reason)
+		}()
 		if up != nil {
 			c.part(up, e.Timeout)
 		}
@@ -351,6 +347,13 @@ func (c *conn) isLayered() bool {
 		}
 	}
 	return false
+}
+
+// innermost returns the connection inside all others.
+func (c *conn) innermost() (layer net.Conn) {
+	for layer = range socket.Layers(c.inner, c.keeper.unwrap()) {
+	}
+	return layer
 }
 
 // dropUnsent makes the close of a connection, or of the one inside it, drop all bytes that are not sent yet.

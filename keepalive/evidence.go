@@ -123,8 +123,8 @@ type noted struct {
 	seenAt rules.Time
 }
 
-// stamp is an instant by the clock, and not by the wheel's time: that takes a lock of all connections. A visit
-// finds out what it is by the wheel's time, once: later it may have forgotten stalls since then.
+// stamp is an instant by the system's clock: reading the wheel's time takes a lock that all connections share. A visit
+// converts it once and keeps that, since the wheel forgets old stalls.
 type stamp struct {
 	since atomic.Int64
 	known int64 // what at is of; only a visit uses both

@@ -156,3 +156,17 @@ func TestOfConnNeedsAGuard(t *testing.T) {
 		require.Nil(t, g)
 	}
 }
+
+// early is a connection of another framework whose guard is not there yet.
+type early struct {
+	g    *Guard
+	name string
+}
+
+func (e early) SafeContext() any { return e.g }
+
+func TestTouchOfAConnectionWithoutItsGuardYet(t *testing.T) {
+	require.False(t, Touch(early{}))
+	require.Nil(t, Of(early{}))
+	require.False(t, Touch(early{g: new(Guard)}))
+}

@@ -41,7 +41,7 @@ type Guard struct {
 	more    atomic.Pointer[more]
 }
 
-// more is the state of some connections only, 160 bytes. It is made once.
+// more is the state that most connections don't need, 160 bytes. It is made once.
 type more struct {
 	limit atomic.Int64  // when to decide at the latest, touched or not
 	beats atomic.Uint32 // touches counted
@@ -125,8 +125,8 @@ func search(conn any) (g *Guard, innermost any) {
 
 // find asks the adapters without a place for a guard.
 func find(conn any) *Guard {
-	if b, ok := adapter.Found(conn).(*binding); ok {
-		return b.guard().orNil()
+	if b, ok := adapter.Found(conn).(binding); ok {
+		return b.orNil()
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 // may have taken the wrong value for its connection, and its living peers are closed. So slog's
 // default logger gets a warning, once per type.
 //
-// Touch takes some nanoseconds, and a lock only while a decision on the connection is under way. It
+// Touch takes some nanoseconds, and a lock only while a decision on the connection is under way, or with Config.Advise. It
 // is safe for concurrent use, also for connections closed long ago.
 func Touch(conn any) bool {
 	if isNil(conn) {
@@ -182,7 +182,7 @@ func Touch(conn any) bool {
 			return c.guard.timer.Touch()
 		}
 	case interface{ SafeContext() any }: // a gnet.Conn
-		if g, ok := c.SafeContext().(*Guard); ok && !g.counts() {
+		if g, ok := c.SafeContext().(*Guard); ok && g != nil && !g.counts() {
 			return g.timer.Touch()
 		}
 	}
@@ -262,16 +262,11 @@ func (g *Guard) setLife(life rules.Life) {
 	}
 }
 
-// moves reports whether the bytes of a transfer touch the guard.
-func (g *Guard) moves() bool { return g.life() != rules.Touches }
-
 // tells reports whether the socket knows when bytes last arrived.
 func (g *Guard) tells() bool { return g.flags.Load()&flagTells != 0 }
 
 // reason returns why the Keeper closes the connection, or 0.
 func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
-
-func (g *Guard) setReason(r Reason) { g.flags.Or(uint32(r) << reasonShift) }
 
 // quiet reports whether nobody has touched the connection since the last decision on it.
 func (g *Guard) quiet() bool {

@@ -44,3 +44,10 @@ func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
 	return c.guard, k.guard(c.guard, c, c, remote, false)
 }
+
+// keys returns the number of keys with connections.
+func (s *shares) keys() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of.Len()
+}

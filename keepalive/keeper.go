@@ -113,9 +113,9 @@ func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
 // lookAtClock has touches be exact from now on: the wheel's hand may sleep.
 func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
 
-// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. The
-// wheel's time stands still while the process is stopped. After hundreds of stops the result may be too late, by a third
-// of its age at most. So nobody is closed early, and a dead peer after one and a half timeouts at the latest.
+// ago returns the wheel's time d ago, or rules.Unknown if d is negative. The wheel's time stands still while the process
+// is stopped. The result is never too early. After hundreds of stops it may be too late, by up to a third of d: a dead peer
+// is closed after one and a half timeouts at the latest.
 func (k *Keeper) ago(d time.Duration) rules.Time {
 	if d < 0 {
 		return rules.Unknown

@@ -99,7 +99,7 @@ func (l *listener) warnOfTLS(c net.Conn) {
 
 func (l *listener) warnOfBlindness(guarded net.Conn) {
 	c := guarded.(interface{ self() *conn }).self()
-	if c.isBlind() && l.blind.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+	if c.noted != nil && c.noted.blind && l.blind.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
 		l.keeper.log.Warn("keepalive: the connections of a listener show no socket, so nobody can tell whether bytes of a silent peer wait; see Config.Unwrap",
 			"listener", l.Addr(), "conn", fmt.Sprintf("%T", c.inner))
 	}

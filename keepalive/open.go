@@ -195,7 +195,7 @@ func (s *strangerTypes) add(conn any) (added bool) {
 	return true
 }
 
-// warn warns of a connection, and of the one inside it, if their types are strange.
+// warn warns of a connection if the type of the innermost one is strange.
 func (s *strangerTypes) warn(conn, innermost any) {
 	if s.add(innermost) {
 		slog.Default().Warn("keepalive: Touch of a value that no Keeper guards has no effect; is it the connection from the Keeper, or does a method NetConn lead to that?",

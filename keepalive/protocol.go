@@ -66,8 +66,8 @@ func (g *Guard) endSoon(x *exchanges) {
 	}
 }
 
-// settle lets the last word begin anew, unless the connection may be awaited: then it has one only, and a decision at once
-// when that is over. A wheel of long ticks comes too seldom.
+// settle renews the last word of a connection that Drain does not wait for. Any other has one last word, and a decision
+// right after it: a wheel of long ticks would come too late.
 func (g *Guard) settle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,8 +145,8 @@ func (g *Guard) mayBegin() bool {
 	return x != nil && (g.begins() || !x.any && x.until > g.keeper.now())
 }
 
-// waits reports whether an exchange, or a decision on the connection, waits for this process. What the peer has yet to send
-// is not for it to say, nor the end of an exchange.
+// waits reports whether an exchange, or a decision on the connection, waits for this process. It says nothing of bytes that
+// the peer has yet to send, nor of an exchange under way.
 func (g *Guard) waits() bool {
 	g.mu.Lock()
 	x := g.stayingExchanges()

@@ -195,9 +195,6 @@ func (s *shares) take(key string, most int) (taken *share, ok bool) {
 	if key == "" {
 		return nil, true
 	}
-	if most <= 0 {
-		return nil, false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken = s.of.Get(key)
@@ -228,13 +225,6 @@ func (s *shares) giveBack(taken *share) {
 	if taken.conns == 0 {
 		s.of.Delete(taken.key)
 	}
-}
-
-// keys returns the number of keys with connections.
-func (s *shares) keys() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of.Len()
 }
 
 // add makes the share of a new key, without connections yet. s.mu must be held.

@@ -84,7 +84,7 @@ func (g *Guard) Context() context.Context {
 			u := g.userLocked()
 			if u.context == nil {
 				u.context, u.cancel = context.WithCancelCause(context.Background())
-				if why := g.reason(); why != 0 { // its end has begun
+				if why := g.reason(); why != 0 && !g.isUpgraded() { // its end has begun; with an upgrade the farewell comes first
 					u.cancel(why)
 				}
 			}

@@ -213,7 +213,7 @@ func (v *visit) call(name string, f func()) {
 // tellAge tells of the maximum age.
 func (v *visit) tellAge() {
 	v.tell(ReasonMaxAge)
-	if onMax := v.policy.Age.OnMax; onMax != nil {
+	if onMax := v.policy.Age.OnMax; onMax != nil && !v.policy.Closing.DryRun { // the connection stays
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}
 }

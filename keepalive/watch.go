@@ -185,10 +185,13 @@ func (b *bursts) end(k *Keeper) {
 // For package debughttp.
 func init() {
 	view.Set(view.Funcs[Keeper, Guard, Reason]{
-		Now:      func(k *Keeper) time.Duration { return time.Duration(k.now()) },
-		Look:     (*Guard).glance,
-		Deadline: (*Guard).deadlineView,
-		Ask:      func(ctx context.Context, g *Guard) (view.Traffic, bool) { return g.traffic(ctx) },
+		Now:  func(k *Keeper) time.Duration { return time.Duration(k.now()) },
+		Look: (*Guard).glance,
+		Deadline: func(g *Guard) (at time.Duration, why Reason, ok bool) {
+			end, _, why, ok := g.deadline()
+			return time.Duration(end), why, ok
+		},
+		Ask: func(ctx context.Context, g *Guard) (view.Traffic, bool) { return g.traffic(ctx) },
 	})
 }
 
@@ -222,11 +225,6 @@ func stateOf(s rules.State, quiet bool) string {
 		return view.Probing
 	}
 	return view.Open
-}
-
-func (g *Guard) deadlineView() (at time.Duration, why Reason, ok bool) {
-	end, _, why, ok := g.deadline()
-	return time.Duration(end), why, ok
 }
 
 // traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.
