@@ -29,7 +29,7 @@ func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 	}
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
-	for _, pattern := range []string{"../../*/README.md", "../../*/*/README.md"} {
+	for _, pattern := range []string{"../../*/README.md", "../../*/*/README.md", "../../*/docs/*.md", "../../*/*/docs/*.md"} {
 		ofPackages, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		pages = append(pages, ofPackages...)
