@@ -1,4 +1,4 @@
-// Command session is the program in timeoutd's README.
+// Command session is the program of timeoutd's page docs/three-ways.md.
 package main
 
 import (
