@@ -29,18 +29,17 @@ func TestOneTasksLifeInThreeWays(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	p := start(t, process{args: []string{"-memory", "-callback-allow", "127.0.0.0/8"}})
-	blocks := blocksOf(t, "docs/three-ways.md", "127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", target.Listener.Addr().String())
-	require.Len(t, blocks, 3)
+	here := []string{"127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", target.Listener.Addr().String()}
+	blocks := blocksOf(t, "docs/three-ways.md", here...)
+	require.Len(t, blocks, 2)
 	program := filepath.Join(t.TempDir(), "main.go")
+	text, err := os.ReadFile("internal/session/main.go")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, []byte(strings.NewReplacer(here...).Replace(string(text))), 0o600))
 	var said []string
-	for _, block := range blocks {
-		cmd := p.bash(t, block[2])
-		if block[1] == "go" {
-			require.NoError(t, os.WriteFile(program, []byte(block[2]), 0o600))
-			cmd = exec.CommandContext(t.Context(), "go", "run", program)
-		}
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s%s", block[2], out)
+	for _, way := range []*exec.Cmd{p.bash(t, blocks[0][2]), exec.CommandContext(t.Context(), "go", "run", program), p.bash(t, blocks[1][2])} {
+		out, err := way.CombinedOutput()
+		require.NoError(t, err, "%v%s", way, out)
 		require.Equal(t, "/unpaid", <-called)
 		said = append(said, string(out))
 	}
