@@ -20,6 +20,13 @@ var (
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
 )
 
+// The timeout centre's lists of tests.
+const (
+	promises = "timeout/docs/decisions/0023-promises.md"
+	faults   = "timeout/docs/decisions/0024-faults.md"
+	outages  = "timeout/docs/decisions/0025-outages.md"
+)
+
 // The pages of the timeout centre and of fleets name the test of each promise.
 func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	there := map[string]bool{}
@@ -38,7 +45,7 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 		}
 		return err
 	}))
-	for name, least := range map[string]int{"docs/decisions/0023-promises-and-their-tests.md": 60, "fleet/docs/tests.md": 20} {
+	for name, least := range map[string]int{promises: 60, faults: 30, outages: 30, "fleet/docs/tests.md": 20} {
 		page := pages(t)[filepath.Join(root, name)]
 		names := 0
 		for _, m := range named.FindAllStringSubmatch(page, -1) {
@@ -55,10 +62,11 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	}
 }
 
-// The timeout centre's list has a row for every promise, and for every flaw of the designs before it.
+// The timeout centre's lists have a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
 	var first strings.Builder // of each row
-	for line := range strings.Lines(pages(t)[filepath.Join(root, "docs", "decisions", "0023-promises-and-their-tests.md")]) {
+	all := pages(t)
+	for line := range strings.Lines(all[filepath.Join(root, promises)] + all[filepath.Join(root, faults)]) {
 		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 {
 			first.WriteString(cells[1] + "\n")
 		}
