@@ -19,7 +19,7 @@ type target struct {
 // reasons say why a target is not met. docs/performance.md says more.
 var reasons = []struct{ what, why string }{
 	{"memory per connection more", "The guard, what gnet boxes it in, and the entry in the wheel are 153 bytes that live. The rest is the room for garbage that Go gives every heap."},
-	{"late p99", "docs/accuracy.md says what it is made of. From 100,000 connections on, the hand, the loops and the client also wait for a processor."},
+	{"late p99", "docs/performance.md says what it is made of. From 100,000 connections on, the hand, the loops and the client also wait for a processor."},
 	{"bytes per connection of the client", "With few connections it is what the program has in any case: its threads' buffers and histograms."},
 	{"round trip p99", "The kernel's part of closing is most of the work of both ends, which share the processors with the probes."},
 }
