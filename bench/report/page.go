@@ -51,15 +51,46 @@ func (p *page) text() string {
 	fmt.Fprintf(&b, "# Results\n\n`%s`, %s, %s, Go %s, %s/%s, GOMAXPROCS %d, %s.\n", command, time.Now().Format(time.DateOnly),
 		p.results.cpu, goVersion(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), p.took.Round(time.Second))
 	fmt.Fprintf(&b, "Medians. In brackets: how many times as much as heartwheel. Written by `bench/report`.\n")
-	if !p.quick {
-		versions(&b)
-		p.targets(&b)
-	}
+	p.summary(&b)
 	for _, name := range p.results.order {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", strings.TrimPrefix(name, "bench."), about[name])
 		p.results.benches[name].tables(&b)
 	}
+	if !p.quick {
+		p.distances(&b)
+		p.targets(&b)
+		versions(&b)
+	}
 	return b.String()
+}
+
+// summary is the table to begin with: the figures for which somebody takes a wheel, or does not.
+func (p *page) summary(b *strings.Builder) {
+	impls := []string{"heartwheel", "time.Timer", "stdlazy", "flatsweep", "go-zero"}
+	fmt.Fprintf(b, "\n| | %s |\n|---|%s\n", strings.Join(impls, " | "), strings.Repeat("---:|", len(impls)))
+	for _, row := range []struct{ what, bench, config, unit string }{
+		{"a touch, 10,000 connections, ns", "Touch", "conns=10000 order=random", "ns/op"},
+		{"a touch, a million connections, ns", "Touch", "conns=1000000 order=random", "ns/op"},
+		{"a move by key, 10,000 keys, ns", "Move", "conns=10000 order=random", "ns/op"},
+		{"processor time, a million connections, ms/s", "CPU", "conns=1000000", "CPU-ms/s"},
+		{"heap per timer, a million timers, B", "Memory", "conns=1000000", "B/timer"},
+		{"fired early, %", "Accuracy", "tick=10ms load=idle", "early-%"},
+		{"live ones expired after a stop of 2 s, of 1,000", "Stop", "", "live-expired"},
+	} {
+		fmt.Fprintf(b, "| %s |", row.what)
+		base, _ := p.results.get(row.bench, "none", row.config, row.unit)
+		for _, impl := range impls {
+			if row.bench == "Move" && impl == "heartwheel" {
+				impl = "heartwheel-keyed"
+			}
+			if v, ok := p.results.get(row.bench, impl, row.config, row.unit); ok {
+				fmt.Fprintf(b, " %s", figure(v-base))
+			}
+			fmt.Fprint(b, " |")
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprint(b, "\nstdlazy is a time.Timer that starts itself again when it fires, if it was moved; flatsweep an array of deadlines that is swept in each tick.\n")
 }
 
 // versions lists the modules of the benchmarks: the peers, and libraries.
@@ -68,7 +99,7 @@ func versions(b *strings.Builder) {
 	if err != nil {
 		return
 	}
-	fmt.Fprint(b, "\nVersions:\n\n")
+	fmt.Fprint(b, "\n## Versions\n\n")
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		if line != "" && !strings.HasPrefix(line, "golang.org/x/perf") && !strings.Contains(line, "testify") {
 			fmt.Fprintf(b, "- %s\n", line)
