@@ -20,10 +20,10 @@ type target struct {
 var reasons = map[string]string{
 	"two goroutines beside one":               "Other work on the machine takes from two goroutines what it does not take from one.",
 	"keepalive.Touch of a gnet.Conn":          "Two assertions to interfaces, 1.5 ns each, on the way from a gnet.Conn to its guard.",
-	"a million due at once":                   "Each timer takes the lock twice, once when a worker takes it up and once when it ends, so that a touch in between saves it. 180 to 213 ms on a machine of the usual speed, 276 to 397 on one half as fast.",
+	"a million due at once":                   "Each timer takes the lock twice, so that a touch in between saves it. 180 to 213 ms on a machine twice as fast.",
 	"time added to a garbage collection":      "About 10 to 15 ms here and 18 to 30 ms for the best peer; both differ by half from run to run.",
-	"processor time at a million connections": "Most of it is the cold memory of the touches, which all have to wait for; see docs/performance.md.",
-	"... beside time.Timer.Reset":             "Most of it is the cold memory of the touches, which all have to wait for; see docs/performance.md.",
+	"processor time at a million connections": "Most of it is cold memory, for all: docs/performance.md.",
+	"... beside time.Timer.Reset":             "Most of it is cold memory, for all: docs/performance.md.",
 }
 
 // distances writes how far a touch is from what nobody can beat.
