@@ -12,24 +12,26 @@ import (
 func page(runs []rounds) string {
 	var b strings.Builder
 	m := runs[0][0].Machine
-	fmt.Fprintf(&b, "# Results\n\n%s, %d cores, %s, Go %s, at most %d descriptors per process; both ends on it, over the loopback interface. Written by `loadtest/results`.\n\n",
+	fmt.Fprintf(&b, "# Results\n\n%s, %d cores, %s, Go %s, at most %d descriptors per process; both ends on it, over loopback. Written by `loadtest/results`: `make load`.\n",
 		m.CPU, m.Cores, m.Kernel, m.Go, m.Files)
-	b.WriteString("`make load` makes all rows but those whose command is below the table. " + about)
-	writeTargets(&b, runs)
 	writeRuns(&b, runs)
 	writeCosts(&b, runs)
 	writeStorms(&b, runs)
+	b.WriteString(about)
+	writeTargets(&b, runs)
 	writeReasons(&b, runs)
 	return b.String()
 }
 
-const about = `A figure is the median of the rounds, late max is that of all, and early, wrong and lost are counted in all of them.
+const about = `
+## What the words mean
 
 - heartwheel is ` + "`echo-heartbeat`" + `, gnet the same server without Heartwheel, which closes nobody, and net one with a goroutine, a buffered reader and a read deadline per connection.
-- Late is from the deadline, which is the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is one before the deadline, wrong a live connection that was closed, lost a silent one that was not, within 2 s and two ticks. With a quantum the client sees a close up to a quantum after it has come, so that one that was early by less than that goes unnoticed.
-- The round trip counts from when a heartbeat was due. With a quantum it is that of the probes, 1000 connections besides that speak once a second from a thread of their own.
-- Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed, and differ by a fifth from run to run: what keepalive adds to gnet's processor time is in bench/RESULTS.md (EchoGnet), measured in turns. Others are the cores that everything but the servers and the client used.
-- Where there are more servers than processors, each has one event loop. With a quantum, servers and client have the scheduler's policy for batch jobs, so that they don't interrupt each other for each heartbeat.
+- Late is from the deadline, the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is a close before the deadline, wrong the close of a live connection, lost a silent one still open 2 s and two ticks later.
+- Heartbeats that are due within a quantum of each other are sent together. The client sees a close up to a quantum later, so one that was early by less goes unnoticed. Round trips are then those of 1,000 probes besides, that speak once a second from a thread of their own, and the processes have the scheduler's policy for batch jobs.
+- A round trip counts from when a heartbeat was due.
+- Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed; they differ by a fifth from run to run. What keepalive adds to gnet is in bench/RESULTS.md (EchoGnet), measured in turns. Others are the cores used by everything else.
+- A figure is the median of the rounds, late max that of all, and early, wrong and lost are counted in all of them.
 `
 
 func ms(v float64) string {
