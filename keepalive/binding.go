@@ -31,7 +31,7 @@ func (k *Keeper) Bind(g *Guard, conn any, a adapter.Adapter, remote net.Addr) er
 	g.conn = conn
 	tells := false
 	_ = a.Control(g.Binding(), func(fd uintptr) { tells = socketTells(fd) })
-	err := k.guard(g, conn, a, remote, tells)
+	err := k.admit(g, conn, a, remote, tells)
 	k.countRefused(err)
 	return err
 }

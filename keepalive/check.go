@@ -135,7 +135,7 @@ func (c *checks) next() (i int, at rules.Time) {
 
 // checksNow returns when the next check comes, of the policy in force, or 0. mu must be held.
 func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
-	u := g.userNow()
+	u := g.extrasNow()
 	switch {
 	case len(p.Checks) == 0:
 		if u != nil {
@@ -147,7 +147,7 @@ func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
 		for i, check := range p.Checks {
 			c.at[i] = now.Add(check.Every)
 		}
-		u = g.userLocked()
+		u = g.extrasLocked()
 		u.checks = c
 	}
 	_, at := u.checks.next()
@@ -156,7 +156,7 @@ func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
 
 // inspect has the user inspect the connection, by the check that was due first.
 func (v *visit) inspect() {
-	k, c := v.keeper, v.user().checks
+	k, c := v.keeper, v.extras().checks
 	i, _ := c.next() // only visits use them
 	check := v.policy.Checks[i]
 	next, verdict := check.Every, Ignore
@@ -165,7 +165,7 @@ func (v *visit) inspect() {
 	if !open { // it has been closed meanwhile
 		return
 	}
-	v.tellSocket(&info)
+	v.fillSocket(&info)
 	v.call("Checks "+check.Name, func() {
 		n, w := check.Inspect(v.Guard, info)
 		next, verdict = cmp.Or(n, check.Every), w
@@ -183,8 +183,8 @@ func (v *visit) inspect() {
 	}
 }
 
-// tellSocket fills in what the visit's last look at the socket has found.
-func (v *visit) tellSocket(info *Info) {
+// fillSocket fills in what the visit's last look at the socket has found.
+func (v *visit) fillSocket(info *Info) {
 	k, e := &v.seen.Socket, &v.raw
 	info.Received, info.Unread = k.Arrived, k.Unread
 	info.Acked, info.Unacked, info.Retransmits = e.answered, e.unacked, e.retransmits

@@ -39,7 +39,7 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	if g := Of(c); g != nil && g.keeper == k {
 		return c
 	}
-	guarded, err := k.guarded(c)
+	guarded, err := k.wrap(c)
 	switch {
 	case err == nil:
 		return guarded
@@ -54,8 +54,8 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	return refused
 }
 
-// guarded returns a guarded connection, with as many methods as inner has.
-func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
+// wrap returns a guarded connection, with as many methods as inner has.
+func (k *Keeper) wrap(inner net.Conn) (net.Conn, error) {
 	var c interface {
 		net.Conn
 		self() *conn
@@ -87,7 +87,7 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	if remote == nil {
 		self.flags.Store(connUnknown)
 	}
-	if err := k.guard(self.guard, c, self, remote, tells); err != nil {
+	if err := k.admit(self.guard, c, self, remote, tells); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -104,7 +104,7 @@ type conn struct {
 
 	noted     *noted        // nil if the socket tells all
 	flags     atomic.Uint32 // connUnknown, connBroken
-	ended     atomic.Uint32 // why the Keeper has closed it, a Reason or 0
+	ended     atomic.Uint32 // the Reason that calls of the program return from now on, or 0; the guard's is there once the end is decided
 	transfers atomic.Int32  // running ReadFrom and WriteTo
 	writing   atomic.Int32  // running calls of Write
 	parting   atomic.Pointer[parting]
@@ -174,7 +174,7 @@ func (c *conn) Peer(adapter.Binding) net.Addr { return nil }
 func (c *conn) NetConn() net.Conn { return c.inner }
 
 func (c *conn) Read(p []byte) (int, error) {
-	c.guard.asks()
+	c.guard.readsOn()
 	n, err := c.read(p)
 	if n > 0 {
 		c.guard.came()

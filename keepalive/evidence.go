@@ -63,7 +63,7 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 	}
 	switch a := g.adapter.(type) {
 	case *conn:
-		a.tell(&s)
+		a.fill(&s)
 		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
 	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g.Binding())
@@ -155,9 +155,9 @@ func (n *noted) read(bytes int) {
 	n.bytes.Add(uint64(bytes))
 }
 
-// tell fills in what the socket of the connection can't tell. Unread bytes have arrived when
+// fill fills in what the socket of the connection can't tell. Unread bytes have arrived when
 // they are first seen, at the latest.
-func (c *conn) tell(s *rules.Socket) {
+func (c *conn) fill(s *rules.Socket) {
 	n := c.noted
 	tells := c.guard.tells()
 	s.Moves = tells && c.transfers.Load() > 0

@@ -130,7 +130,7 @@ func TestOfFindsGuards(t *testing.T) {
 	}
 	for beats, conn := range []any{g, foreign{g}, &fakeLoopConn{ctx: g}} {
 		require.True(t, Touch(conn))
-		require.EqualValues(t, beats+1, g.more.Load().beats.Load())
+		require.EqualValues(t, beats+1, g.rare.Load().beats.Load())
 	}
 }
 

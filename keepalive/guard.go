@@ -38,22 +38,22 @@ type Guard struct {
 	visited bool     // a worker, or the event loop, decides about it
 	again   bool     // and has to do so once more
 	scratch uint32   // the adapter's, and not guarded
-	more    atomic.Pointer[more]
+	rare    atomic.Pointer[rare]
 }
 
-// more is the state that most connections don't need, 160 bytes. It is made once.
-type more struct {
-	limit atomic.Int64  // when to decide at the latest, touched or not
-	beats atomic.Uint32 // touches counted
-	state rules.State
-	share *share
-	user  *user
+// rare is the state that most connections don't need, 160 bytes. It is made once.
+type rare struct {
+	limit  atomic.Int64  // when to decide at the latest, touched or not
+	beats  atomic.Uint32 // touches counted, see flagCounts
+	state  rules.State
+	share  *share
+	extras *extras
 }
 
 const (
 	lifeMask     = 3       // a rules.Life
 	flagTells    = 1 << 2  // its socket knows when bytes last arrived
-	flagCounts   = 1 << 3  // touches are counted
+	flagCounts   = 1 << 3  // touches are counted, in rare, which is there
 	flagBegun    = 1 << 4  // it guards a connection, or has guarded one
 	flagOpen     = 1 << 5  // it guards a connection
 	flagUpgraded = 1 << 6  // it has an upgrade
@@ -62,7 +62,7 @@ const (
 	flagUnread   = 1 << 9  // see rules.Evidence.Unread
 	flagBegins   = 1 << 10 // see adapter.Protocol
 	flagCame     = 1 << 11 // bytes have come after the last exchange
-	flagAsks     = 1 << 12 // and the program reads on: they are no whole exchange
+	flagReadsOn  = 1 << 12 // and the program reads on: they are no whole exchange
 	flagAdvises  = 1 << 13 // its silences are counted, see advisor
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
@@ -200,7 +200,7 @@ func (g *Guard) counts() bool { return g.flags.Load()&(flagCounts|flagAdvises) !
 func (g *Guard) count() {
 	flags := g.flags.Load()
 	if flags&flagCounts != 0 {
-		g.more.Load().beats.Add(1)
+		g.rare.Load().beats.Add(1)
 	}
 	if flags&flagAdvises != 0 {
 		g.endsSilence(g.timer.SinceTouch(), true)
@@ -221,19 +221,19 @@ func (g *Guard) Touch() bool {
 // read says that bytes of the peer were read, before the program sees them.
 func (g *Guard) read() {
 	if g.life() != rules.Arrivals {
-		g.heard()
+		g.touchForBytes()
 	}
 }
 
 // wrote says that bytes were written.
 func (g *Guard) wrote() {
 	if g.life() == rules.ReadsWrite && !g.tells() {
-		g.heard()
+		g.touchForBytes()
 	}
 }
 
-// heard is Touch for bytes, if they are life. They are no heartbeat.
-func (g *Guard) heard() {
+// touchForBytes is Touch for bytes, if they are life. They are no heartbeat.
+func (g *Guard) touchForBytes() {
 	g.keeper.lookAtClock()
 	switch flags := g.flags.Load(); {
 	case rules.Life(flags&lifeMask) == rules.Touches:
@@ -274,20 +274,20 @@ func (g *Guard) quiet() bool {
 	return quiet
 }
 
-// need returns the more of the connection, and makes it if there is none. mu must be held.
-func (g *Guard) need() *more {
-	m := g.more.Load()
+// makeRare returns the rare of the connection, and makes it if there is none. mu must be held.
+func (g *Guard) makeRare() *rare {
+	m := g.rare.Load()
 	if m == nil {
-		m = new(more)
+		m = new(rare)
 		m.limit.Store(int64(rules.Never))
-		g.more.Store(m)
+		g.rare.Store(m)
 	}
 	return m
 }
 
 // state returns the remembered state of the connection. mu must be held.
 func (g *Guard) state() rules.State {
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		return m.state
 	}
 	return rules.State{}
@@ -295,11 +295,11 @@ func (g *Guard) state() rules.State {
 
 // setState remembers a state, and the latest instant of the next decision. mu must be held.
 func (g *Guard) setState(s rules.State, limit rules.Time) {
-	m := g.more.Load()
+	m := g.rare.Load()
 	if m == nil && s == (rules.State{}) && limit == rules.Never {
 		return
 	}
-	m = g.need()
+	m = g.makeRare()
 	m.state = s
 	m.limit.Store(int64(limit))
 }
@@ -311,7 +311,7 @@ func (g *Guard) limit() time.Duration {
 	if g.generation.Load() != g.keeper.policy.Load().generation {
 		return 0
 	}
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		return time.Duration(m.limit.Load())
 	}
 	return time.Duration(rules.Never)

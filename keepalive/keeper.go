@@ -38,7 +38,7 @@ type Keeper struct {
 	shutting atomic.Bool     // the same, for a program that closes connections with exchanges itself, see Binder.Drain
 	closing  context.Context // done after Close
 	close    context.CancelFunc
-	leaving  atomic.Int64 // given up, and not closed yet
+	unclosed atomic.Int64 // given up, and not closed yet
 
 	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
 	slow       atomic.Int64 // last warning of a slow program, by the wheel's time

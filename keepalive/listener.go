@@ -61,7 +61,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, fmt.Errorf("keepalive: the listener %T accepted the nil connection %#v", l.inner, inner)
 		}
 		l.warnOfTLS(inner)
-		c, err := l.guard(inner)
+		c, err := l.wrap(inner)
 		switch {
 		case err == nil:
 			l.warnOfBlindness(c)
@@ -78,11 +78,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// guard guards a connection. With FullWait it waits for room: another listener may have taken
+// wrap guards a connection. With FullWait it waits for room: another listener may have taken
 // the place since wait returned.
-func (l *listener) guard(inner net.Conn) (net.Conn, error) {
+func (l *listener) wrap(inner net.Conn) (net.Conn, error) {
 	for {
-		c, err := l.keeper.guarded(inner)
+		c, err := l.keeper.wrap(inner)
 		if err != ReasonFull || l.keeper.policy.Load().Room.Full != FullWait || l.wait() != nil { //nolint:errorlint // not errPerKey
 			return c, err
 		}

@@ -367,7 +367,7 @@ func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
 		g := Of(saved)
 		release := g.Hold() // it has just been chosen
 		g.mu.Lock()
-		g.need().state.Evicted = true
+		g.makeRare().state.Evicted = true
 		g.mu.Unlock()
 		require.True(t, g.timer.HandOver())
 		synctest.Wait()

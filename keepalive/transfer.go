@@ -11,7 +11,7 @@ import (
 // ReadFrom and WriteTo hand a transfer over to the connection inside, if that can do it in the
 // kernel: io.Copy between two connections of TCP becomes splice, and from a file sendfile. Read
 // and Write see none of these bytes. So the Keeper asks the socket about them while a transfer
-// runs (see conn.tell). If the socket can't tell, the bytes go through Read and Write.
+// runs (see conn.fill). If the socket can't tell, the bytes go through Read and Write.
 //
 // In both directions they are life, unless only Touch is: a long download must
 // not end because its client has nothing to say.
@@ -100,7 +100,7 @@ func (r *oneRead) Read(p []byte) (int, error) {
 // passed counts n bytes moved by a transfer as life.
 func (c *conn) passed(n int64) {
 	if n > 0 {
-		c.guard.heard()
+		c.guard.touchForBytes()
 	}
 }
 

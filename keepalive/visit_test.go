@@ -24,11 +24,11 @@ func TestAnEndThatComesTooLateLeavesNothing(t *testing.T) {
 	v.apply(rules.Outcome{Do: rules.Close, Why: rules.Idle})
 	require.True(t, v.done)
 	require.Zero(t, v.reason(), "or Close would leave it to the Keeper")
-	require.Zero(t, k.leaving.Load(), "or a drain would never end")
+	require.Zero(t, k.unclosed.Load(), "or a drain would never end")
 	require.Equal(t, 1, k.Len())
 	v.end(rules.Outcome{Do: rules.Close, Why: rules.Idle, Anyway: true})
 	require.Zero(t, k.Len(), "touched or not")
-	require.Zero(t, k.leaving.Load())
+	require.Zero(t, k.unclosed.Load())
 }
 
 // A request began between the decision and its end. The peer may have said nothing that counts before it, as in a handshake.

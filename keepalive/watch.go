@@ -60,9 +60,9 @@ func (w *watchers) change(f func(all []*watcher) []*watcher) {
 	w.all.Store(&all)
 }
 
-// tellWatchers tells of the end of a connection. It is called on a goroutine allowed to ask the
+// callWatchers tells of the end of a connection. It is called on a goroutine allowed to ask the
 // adapter for the address.
-func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
+func (k *Keeper) callWatchers(g *Guard, reason Reason, age time.Duration) {
 	all := k.watchers.get()
 	if len(all) == 0 {
 		return
@@ -141,11 +141,11 @@ func (b *bursts) note(k *Keeper, count func(b *bursts)) {
 	if time.Since(b.told) > b.period { // or no line so far
 		b.period = burstTime
 	}
-	b.timer = time.AfterFunc(b.period, func() { b.tell(k) })
+	b.timer = time.AfterFunc(b.period, func() { b.flush(k) })
 }
 
-// tell writes the line, if it is worth it.
-func (b *bursts) tell(k *Keeper) {
+// flush writes the line, if it is worth it.
+func (b *bursts) flush(k *Keeper) {
 	b.mu.Lock()
 	counts, full, perKey, period := b.counts, b.full, b.perKey, b.period
 	worth := b.burst || counts[ReasonEvicted] > 0 || full+perKey > 0
@@ -179,7 +179,7 @@ func (b *bursts) end(k *Keeper) {
 	}
 	b.ended = true
 	b.mu.Unlock()
-	b.tell(k)
+	b.flush(k)
 }
 
 // For package debughttp.
@@ -200,7 +200,7 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 	touched, quiet := g.timer.Touched()
 	g.mu.Lock()
 	s, remote := g.state(), g.remote
-	if u := g.userNow(); u != nil {
+	if u := g.extrasNow(); u != nil {
 		c.RoundTrip = u.roundTrip
 	}
 	g.mu.Unlock()

@@ -270,7 +270,7 @@ func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 		k.bursts.timer.Stop() // as if it had fired
 		require.NoError(t, k.Close())
 		require.Len(t, log.Lines("refused=1"), 1)
-		k.bursts.tell(k)
+		k.bursts.flush(k)
 		require.NoError(t, k.Close())
 		require.Len(t, log.Lines("keepalive"), 1)
 		k.bursts.closed(k, ReasonIdle) // its farewell ends only now
