@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two minutes are for 700 words, tables and headings included. Code and addresses of links are no words.
+// Two minutes are for 600 words, tables and headings included. Code and addresses of links are no words.
 func TestReadmeTakesTwoMinutes(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAll(text, nil)
 	prose = regexp.MustCompile(`\]\([^)]*\)`).ReplaceAll(prose, []byte("]"))
 	words := regexp.MustCompile(`\S*[\pL\pN]\S*`).FindAll(prose, -1)
-	require.LessOrEqual(t, len(words), 700)
+	require.LessOrEqual(t, len(words), 600)
 	require.Greater(t, len(words), 350)
 }
