@@ -1,4 +1,4 @@
-package argument_test
+package readme
 
 import (
 	"errors"
