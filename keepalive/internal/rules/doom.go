@@ -61,10 +61,10 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	return d.finish(), true
 }
 
-// doomNext returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
+// next returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
 // silent. Each visit tries anew: so the instant of the next try needs no place in State.
-func doomNext(_ *Policy, s *State, e *Evidence) Time {
-	switch q := s.Doom; {
+func (q Doom) next(e *Evidence) Time {
+	switch {
 	case q.Why == 0:
 		return Never
 	case q.End == Between:
@@ -73,12 +73,6 @@ func doomNext(_ *Policy, s *State, e *Evidence) Time {
 		return 0
 	}
 	return e.Retry
-}
-
-func doomAdapt(p *Policy, s *State, _ *Evidence, _ Time) {
-	if p.DryRun && s.Doom.End.isPaced() {
-		s.Doom = Doom{}
-	}
 }
 
 // doomed closes a condemned connection, unless it is rescued.
@@ -137,13 +131,6 @@ func (d *decision) finish() Outcome {
 // quiet is Evidence.Quiet.
 func (s State) IsLeaving(quiet bool) bool {
 	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Leaving
-}
-
-func evictNext(_ *Policy, s *State, _ *Evidence) Time {
-	if s.Evicted {
-		return 0
-	}
-	return Never
 }
 
 // evicted closes one of the idlest connections, which has to make room, unless it was heard.

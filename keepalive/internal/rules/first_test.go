@@ -110,7 +110,7 @@ func TestAdapt(t *testing.T) {
 		{"counted in a dry run", rules.Policy{MaxAge: tick}, rules.State{Age: rules.Age{From: 1, Told: 2}, AgeOver: true}, rules.State{Age: rules.Age{From: 1, Told: 2}}},
 		{"it may become older", rules.Policy{MaxAge: 50 * tick}, rules.State{Age: rules.Age{From: 1, Told: 2}, AgeOver: true}, rules.State{Age: rules.Age{From: 1}}},
 		{"no age any more", rules.Policy{}, rules.State{Age: rules.Age{From: 1, Told: 2}}, rules.State{}},
-		{"rates begin", rules.Policy{MinBytes: 1}, rules.State{}, rules.State{Rates: rules.Rates{Began: rules.Unknown}}},
+		{"rates begin", rules.Policy{MinBytes: 1}, rules.State{}, rules.State{Rates: rules.Rates{Began: at(50), Next: at(60)}}},
 		{"rates go on", rules.Policy{MinBeat: 1}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}},
 		{"rates end", rules.Policy{}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{}},
 		{"read idle is looked at anew", rules.Policy{ReadIdle: 1}, rules.State{Idles: rules.Idles{At: 5, Spent: [2]rules.Time{1, 2}}}, rules.State{}},

@@ -4,7 +4,7 @@ import "time"
 
 // Idles is the state of ReadIdle and WriteIdle.
 type Idles struct {
-	At    Time    // when to look
+	At    Time    // when to look, if that is not too soon after the opening
 	Spent [2]Time // by kind: nothing more comes of a silence that began before then
 }
 
@@ -12,17 +12,11 @@ type Idles struct {
 var idleReasons = [...]Reason{ReadIdle, WriteIdle}
 
 // idleNext returns when to look for ReadIdle and WriteIdle.
-func idleNext(p *Policy, s *State, _ *Evidence) Time {
-	if p.idlePeriod() == 0 {
-		return Never
-	}
-	return s.Idles.At
-}
-
-func idleOpen(p *Policy, s *State, e *Evidence) {
+func idleNext(p *Policy, s *State, e *Evidence) Time {
 	if period := p.idlePeriod(); period > 0 {
-		s.Idles.At = e.Born.Add(period)
+		return max(s.Idles.At, e.Born.Add(period))
 	}
+	return Never
 }
 
 func idleAdapt(_ *Policy, s *State, _ *Evidence, _ Time) { s.Idles = Idles{} }

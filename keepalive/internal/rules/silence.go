@@ -43,14 +43,7 @@ const (
 // seems to be slow. A hanging program must not keep its dead connections.
 const maxRounds = 3
 
-// silenceOpen lets a connection wait for its first message.
-func silenceOpen(p *Policy, s *State, e *Evidence) {
-	if p.First > 0 {
-		s.Silence = Silence{Stage: Opened, Why: FirstMessage, Until: e.Born.Add(p.First)}
-	}
-}
-
-func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
+func silenceAdapt(p *Policy, s *State, now Time) {
 	switch q := s.Silence; {
 	case q.Stage == Ignored, q.Stage == Leaving && p.DryRun: // by the policy before
 		s.Silence = Silence{}
