@@ -43,11 +43,7 @@ func (d *decision) alive(q Silence) (Outcome, bool) {
 	case Opened:
 		alive = k.Signs > 0
 	}
-	switch {
-	case q.Stage == Opened && alive && d.e.Changed: // the change was a touch, and nobody is slow
-		d.s.Silence = Silence{}
-		return Outcome{Do: Heard, Until: d.now}, true
-	case alive && k.Heard != Unknown && d.e.Life != Touches:
+	if alive && k.Heard != Unknown && d.e.Life != Touches {
 		return d.hear(k.Heard), true
 	}
 	return Outcome{}, false

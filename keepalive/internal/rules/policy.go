@@ -1,6 +1,10 @@
 package rules
 
-import "time"
+import (
+	"cmp"
+	"math"
+	"time"
+)
 
 // Policy is what a Keeper wants of its connections. A zero field turns its policy off,
 // unless the field says otherwise.
@@ -41,15 +45,8 @@ const maxHop = time.Minute
 // Hop returns how long after a touch a connection is looked at first: the first instant at
 // which something may have to be decided. draw is Evidence.Draw.
 func (p *Policy) Hop(s State, draw float64) time.Duration {
-	timeout := p.timeout(s)
-	hop := min(timeout, maxHop)
-	if p.ProbeCount > 0 {
-		hop = min(hop, p.probeAfter(timeout, draw))
-	}
-	if p.Pressed > 0 {
-		hop = min(hop, p.scaled(p.Pressed, timeout))
-	}
-	return max(hop, p.Tick)
+	t := p.times(s, draw, 1)
+	return max(min(t.timeout, t.pressed, t.probe, maxHop), p.Tick)
 }
 
 // FirstLook returns how long after its opening its first decision comes, with First. hop
@@ -64,28 +61,35 @@ func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
 // blur returns by how much an instant of a touch may be too early or too late.
 func (p *Policy) blur() time.Duration { return max(p.Tick, p.Sleep) }
 
-// timeout returns how long a connection may be silent without pressure.
-func (p *Policy) timeout(s State) time.Duration {
-	if s.Own > 0 {
-		return s.Own
-	}
-	return p.Timeout
+// times are the durations of a policy for one connection. A timeout of its own stretches all of them in proportion.
+//
+// A connection is probed at a moment of its own in the last quarter of ProbeAfter, so connections are not probed
+// together if they fell silent together. The last answer has as much more time: nobody is closed sooner for it.
+type times struct {
+	timeout time.Duration // how long it may be silent
+	pressed time.Duration // the same under pressure
+	probe   time.Duration // silence before the first probe; without probes, longer than any silence
+	early   time.Duration // how much sooner than ProbeAfter that is
+	answer  time.Duration // for an answer to a probe; a timeout if probes are gone since it was sent
 }
 
-// scaled returns what a duration of the policy is for a connection with a timeout of its
-// own: stretched in proportion.
-func (p *Policy) scaled(d, timeout time.Duration) time.Duration {
-	if timeout == p.Timeout {
-		return d
+// times returns the durations for a connection under pressure, from 0 for none to 1 for full.
+func (p *Policy) times(s State, draw, pressure float64) times {
+	t := times{timeout: cmp.Or(s.Own, p.Timeout), probe: math.MaxInt64}
+	stretched := func(d time.Duration) time.Duration {
+		if t.timeout == p.Timeout {
+			return d
+		}
+		return Saturated(float64(d) * (float64(t.timeout) / float64(p.Timeout)))
 	}
-	return Saturated(float64(d) * (float64(timeout) / float64(p.Timeout)))
-}
-
-// pressed returns what a timeout becomes under pressure, from 0 for none to 1 for full.
-func (p *Policy) pressed(timeout time.Duration, pressure float64) time.Duration {
-	if p.Pressed == 0 {
-		return timeout
+	t.pressed, t.answer = t.timeout, stretched(cmp.Or(p.ProbeTimeout, p.Timeout))
+	if p.Pressed > 0 {
+		t.pressed -= min(t.timeout, Saturated(float64(t.timeout-stretched(p.Pressed))*pressure))
 	}
-	shortest := p.scaled(p.Pressed, timeout)
-	return timeout - min(timeout, Saturated(float64(timeout-shortest)*pressure))
+	if p.ProbeCount > 0 {
+		after := stretched(p.ProbeAfter)
+		t.early = time.Duration(float64(after/4) * draw)
+		t.probe = after - t.early
+	}
+	return t
 }

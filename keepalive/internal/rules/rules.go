@@ -151,10 +151,7 @@ type Outcome struct {
 // Decide decides what becomes of a connection at the instant just before its socket was asked: what the socket
 // says holds for then, and later bytes may have come without a touch.
 func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
-	d := &decision{p: p, s: s, e: e, now: now}
-	if !e.Quiet {
-		d.s.Silence = Silence{}
-	}
+	d := begin(p, s, e, now)
 	out := d.decide()
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
 	return d.s, out
@@ -163,8 +160,16 @@ func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
 // decision is one call of Decide.
 type decision struct {
 	p   *Policy
+	t   times
 	s   State
 	e   *Evidence
 	now Time
 	out Outcome // what is counted
+}
+
+func begin(p *Policy, s State, e *Evidence, now Time) *decision {
+	if !e.Quiet {
+		s.Silence = Silence{}
+	}
+	return &decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now}
 }
