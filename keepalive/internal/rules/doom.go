@@ -88,8 +88,8 @@ func (d *decision) doomed() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	case q.End >= UnlessRead:
-		if _, end := d.idleFor(idleReasons[q.End-UnlessRead]); d.now < end || d.s.Holds > 0 {
-			d.s.Doom, d.s.Idles.At = Doom{}, d.now
+		if _, end := d.idleFor(int(q.End - UnlessRead)); d.now < end || d.s.Holds > 0 {
+			d.s.Doom = Doom{}
 			return Outcome{}, false
 		}
 	}

@@ -87,7 +87,7 @@ func TestReadAndWriteIdle(t *testing.T) {
 		}, 0},
 		{"another silence than the one asked about", asks, 0, []row{
 			{now: at(7), with: and(moved(at(7), 0), answer(rules.ReadIdle, rules.Condemn)), want: ask(rules.WriteIdle)},
-		}, at(7)},
+		}, at(6)}, // it is due already
 		{"ended while the user was asked", asks, 0, []row{
 			{now: at(6), with: and(moved(at(6), at(5)), answer(rules.ReadIdle, rules.Condemn)), want: quiet},
 		}, at(12)},

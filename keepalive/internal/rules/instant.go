@@ -35,11 +35,3 @@ func Saturated(ns float64) time.Duration {
 	}
 	return time.Duration(ns)
 }
-
-// least returns the shorter of two durations. 0 means none.
-func least(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}

@@ -8,7 +8,6 @@ const (
 	NotProbed Probed = iota
 	Sent             // an answer may come
 	Failed           // it could not be sent
-	Answered         // it was sent, and the connection touched since then
 )
 
 // lastProbe is the number of a probe at the user's wish: after it comes neither another probe

@@ -79,11 +79,6 @@ type Evidence struct {
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
 	left := Evidence{Allowed: e.Allowed, Retry: e.Retry, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
-	for i := range left.Idle {
-		if a := &left.Idle[i]; a.Probed == Sent {
-			a.Probed = Answered
-		}
-	}
 	left.Answer.Asked = e.Answer.Asked // bytes since then are news
 	return left
 }
