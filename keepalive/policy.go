@@ -26,7 +26,7 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 	p := &policy{Config: cfg, generation: generation, checks: generation, seed: seed, sleep: sleep}
 	p.rules = rules.Policy{
 		Tick:      cfg.Tick,
-		Sleep:     sleep,
+		Blur:      max(cfg.Tick, sleep),
 		Timeout:   cfg.Timeout,
 		First:     cfg.FirstMessage,
 		ReadIdle:  cfg.ReadIdle,

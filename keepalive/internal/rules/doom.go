@@ -41,7 +41,7 @@ func (s State) Condemned(why Reason) State {
 
 // Dismissed returns the state of a connection to close between two exchanges.
 func (s State) Dismissed(why Reason) State {
-	if s.Doom.Why == 0 || s.Doom.End != AtOnce {
+	if s.Doom.End != AtOnce {
 		s.Doom = Doom{Why: why, End: Between}
 	}
 	return s
@@ -99,7 +99,7 @@ func (d *decision) doomed() (Outcome, bool) {
 // EndsBetween returns why the connection is to end between two exchanges, or 0.
 func (s State) EndsBetween() Reason {
 	switch {
-	case s.Doom.Why != 0 && s.Doom.End == Between:
+	case s.Doom.End == Between:
 		return s.Doom.Why
 	case s.Age.Told != 0:
 		return MaxAge

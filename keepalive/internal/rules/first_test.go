@@ -45,9 +45,7 @@ func TestFirstMessage(t *testing.T) {
 	}
 	kernel, acks := life(rules.Arrivals), life(rules.ReadsWrite)
 	short := rules.Policy{Tick: tick, Timeout: 4 * tick, First: 10 * tick}
-	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, short.Hop(rules.State{}, 0)))
-	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, short.Hop(rules.State{}, 0)))
-	require.Equal(t, 5*tick, p.FirstLook(rules.Arrivals, p.Hop(rules.State{}, 0)))
+	trace(t, short, rules.Open(&short, &rules.Evidence{}), row{now: at(4), with: mute, want: wait(at(10))})
 	trace(t, short, rules.Open(&short, &rules.Evidence{}), // nobody touches for the first message, and the timeout begins with it
 		row{now: at(4), with: and(kernel, mute), want: wait(at(8))},
 		row{now: at(8), with: and(kernel, asked(rules.Socket{Heard: at(5), Signs: 1})), want: heard(at(5))},

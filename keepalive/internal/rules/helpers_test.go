@@ -24,7 +24,7 @@ type row struct {
 // trace decides about a connection, row by row.
 func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State {
 	t.Helper()
-	p.Tick = tick
+	p.Tick, p.Blur = tick, max(tick, p.Blur)
 	if p.Timeout == 0 {
 		p.Timeout = 16 * tick
 	}

@@ -10,7 +10,7 @@ import (
 // unless the field says otherwise.
 type Policy struct {
 	Tick    time.Duration // precision of the Keeper; required
-	Sleep   time.Duration // precision of touches, if it is less
+	Blur    time.Duration // by how much an instant of a touch may be too early or too late; required
 	Timeout time.Duration // how long a peer may be silent; required
 
 	First               time.Duration // time for the first message, in place of Timeout
@@ -43,23 +43,11 @@ type Policy struct {
 const maxHop = time.Minute
 
 // Hop returns how long after a touch a connection is looked at first: the first instant at
-// which something may have to be decided. draw is Evidence.Draw.
+// which something may have to be decided. draw is Evidence.Draw. With First, it is looked at by then after its opening, too.
 func (p *Policy) Hop(s State, draw float64) time.Duration {
 	t := p.times(s, draw, 1)
 	return max(min(t.timeout, t.pressed, t.probe, maxHop), p.Tick)
 }
-
-// FirstLook returns how long after its opening its first decision comes, with First. hop
-// is its Hop.
-func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
-	if life.Untold() { // nobody may touch for the first sign of life, and the timeout begins with it
-		return min(p.First, hop)
-	}
-	return p.First
-}
-
-// blur returns by how much an instant of a touch may be too early or too late.
-func (p *Policy) blur() time.Duration { return max(p.Tick, p.Sleep) }
 
 // times are the durations of a policy for one connection. A timeout of its own stretches all of them in proportion.
 //
@@ -71,6 +59,9 @@ type times struct {
 	probe   time.Duration // silence before the first probe; without probes, longer than any silence
 	early   time.Duration // how much sooner than ProbeAfter that is
 	answer  time.Duration // for an answer to a probe; a timeout if probes are gone since it was sent
+
+	patience time.Duration // how long it may be silent in its first stage
+	then     Reason        // to close it, if nothing more comes then
 }
 
 // times returns the durations for a connection under pressure, from 0 for none to 1 for full.
@@ -90,6 +81,12 @@ func (p *Policy) times(s State, draw, pressure float64) times {
 		after := stretched(p.ProbeAfter)
 		t.early = time.Duration(float64(after/4) * draw)
 		t.probe = after - t.early
+	}
+	switch t.patience, t.then = t.pressed, Idle; {
+	case s.Silence.Stage == Opened:
+		t.patience, t.then = cmp.Or(p.First, t.timeout), FirstMessage
+	case t.probe < t.pressed:
+		t.patience, t.then = t.probe, NoAnswer
 	}
 	return t
 }

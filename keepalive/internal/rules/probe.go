@@ -16,14 +16,12 @@ const lastProbe = 255
 
 // nextProbe returns the number of the probe to send now, or 0.
 func (d *decision) nextProbe() int {
-	q := d.s.Silence
-	_, why := d.step()
-	switch {
+	switch q := d.s.Silence; {
 	case d.isFailed():
 		return 0
 	case q.Stage == Probing && int(q.Probes) < d.p.ProbeCount:
 		return int(q.Probes) + 1
-	case q.Stage == Listening && why == NoAnswer:
+	case q.Stage == Listening && d.t.then == NoAnswer:
 		return 1
 	}
 	return 0

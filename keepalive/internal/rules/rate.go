@@ -19,11 +19,9 @@ type Rates struct {
 	TooMany, TooSlow uint8  // strikes
 }
 
-func (p *Policy) hasRates() bool { return p.MinBeat > 0 || p.MinBytes > 0 }
-
 // rateNext returns when a window ends.
-func rateNext(p *Policy, s *State, _ *Evidence) Time {
-	if !p.hasRates() {
+func rateNext(_ *Policy, s *State, _ *Evidence) Time {
+	if s.Rates == (Rates{}) {
 		return Never
 	}
 	return s.Rates.Next
@@ -31,7 +29,7 @@ func rateNext(p *Policy, s *State, _ *Evidence) Time {
 
 func rateAdapt(p *Policy, s *State, e *Evidence, now Time) {
 	switch {
-	case !p.hasRates():
+	case p.MinBeat == 0 && p.MinBytes == 0:
 		s.Rates = Rates{}
 	case s.Rates == Rates{}: // how many bytes had arrived before, nobody knows, and they don't count
 		s.Rates.begin(e, now)

@@ -95,7 +95,7 @@ func open(w *world) shell {
 	s.limit = rules.Limit(p, s.state, &e)
 	s.timer.touched, s.timer.delay = born, p.Hop(rules.State{}, draw)
 	if p.First > 0 {
-		s.timer.rearmed, s.timer.until = true, born.Add(p.FirstLook(w.life, s.timer.delay))
+		s.timer.rearmed, s.timer.until = true, born.Add(min(p.First, s.timer.delay))
 	}
 	s.file()
 	return s

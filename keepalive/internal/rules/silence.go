@@ -100,7 +100,7 @@ func (d *decision) silent() Outcome {
 func (d *decision) isEarly() bool {
 	switch q := d.s.Silence; q.Stage {
 	case Listening: // and had more time, since this program was slow
-		return d.e.Touched.Add(d.patience()) > d.now
+		return d.e.Touched.Add(d.t.patience) > d.now
 	case Extended, Leaving:
 		gone := q.Why == NoAnswer && d.p.ProbeCount == 0 && !d.isFinal() // the probes are
 		return (q.Why == Idle || gone) && d.e.Touched.Add(d.t.pressed) > d.now
@@ -111,34 +111,15 @@ func (d *decision) isEarly() bool {
 // deadline returns the end of the present stage, and why the connection is closed if nothing
 // more comes.
 func (d *decision) deadline() (Time, Reason) {
-	q := d.s.Silence
-	after, why := d.step()
-	switch {
+	switch q := d.s.Silence; {
 	case q.Stage == Leaving && d.e.Allowed:
 		return d.now, q.Why
 	case q.Stage != Listening:
 		return q.Until, q.Why
 	case q.Slow:
-		return q.Until, why
+		return q.Until, d.t.then
 	}
-	return d.e.Touched.Add(after), why
-}
-
-// patience returns how long a peer may be silent until the first step.
-func (d *decision) patience() time.Duration {
-	after, _ := d.step()
-	return after
-}
-
-// step returns after what silence something is to be decided, if it has come to no further stage, and the reason.
-func (d *decision) step() (time.Duration, Reason) {
-	switch {
-	case d.s.Silence.Stage == Opened:
-		return cmp.Or(d.p.First, d.t.timeout), FirstMessage
-	case d.t.probe < d.t.pressed:
-		return d.t.probe, NoAnswer
-	}
-	return d.t.pressed, Idle
+	return d.e.Touched.Add(d.t.patience), d.t.then
 }
 
 // held decides about a connection while this program is busy with it. Its silence does not

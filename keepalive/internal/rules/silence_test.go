@@ -87,7 +87,7 @@ func TestSilence(t *testing.T) {
 		{name: "bytes at once with the touch", rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(1), Taken: 1})), want: closes(rules.Idle)},
 		}},
-		{name: "bytes after the touch, and a hand that sleeps", policy: rules.Policy{Sleep: 8 * tick}, rows: []row{
+		{name: "bytes after the touch, and a hand that sleeps", policy: rules.Policy{Blur: 8 * tick}, rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(2), Taken: 1})), want: sparedUntil(at(32))},
 		}},
 		{name: "nobody reads what arrives", rows: []row{
