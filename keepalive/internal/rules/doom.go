@@ -54,7 +54,7 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 		d.out.Would[min(why, Check)] = true
 		return Outcome{}, false
 	}
-	if !d.p.Paced || d.s.Doom.Why != 0 {
+	if d.s.Doom.Why != 0 {
 		end = AtOnce
 	}
 	d.s.Doom = Doom{Why: why, End: end}
@@ -63,13 +63,13 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 
 // next returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
 // silent. Each visit tries anew: so the instant of the next try needs no place in State.
-func (q Doom) next(e *Evidence) Time {
+func (q Doom) next(p *Policy, e *Evidence) Time {
 	switch {
 	case q.Why == 0:
 		return Never
 	case q.End == Between:
 		return e.Exchange
-	case q.End == AtOnce:
+	case q.End == AtOnce, !p.Paced:
 		return 0
 	}
 	return e.Retry
@@ -83,7 +83,7 @@ func (d *decision) doomed() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0:
-		if d.isRequested(d.e.Exchange) { // begun meanwhile
+		if d.isRequested(d.e.Exchange) { // begun since the decision
 			d.s.Doom, d.s.AgeOver = Doom{}, false
 			return Outcome{}, false
 		}

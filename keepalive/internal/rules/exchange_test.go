@@ -89,6 +89,11 @@ func TestExchanges(t *testing.T) {
 			{now: at(25), with: over, want: later},
 			{now: at(26), with: and(allowed, over), want: ends(rules.MaxAge)},
 		}, rules.Never},
+		{"another exchange just before the close", age, rules.State{}, []row{
+			{now: at(20), with: over, want: tell},
+			{now: at(22), with: over, want: ends(rules.MaxAge)},
+			{now: at(22), with: underWay, want: quiet},
+		}, at(22)},
 		{"a drain", age, drained, []row{
 			{now: at(3), with: underWay, want: quiet},
 			{now: at(19), with: over, want: quiet},

@@ -23,7 +23,7 @@ var table = [...]rule{
 // Limit returns the first instant at which something is to be decided even if the
 // connection is touched until then.
 func Limit(p *Policy, s State, e *Evidence) Time {
-	limit := s.Doom.next(e)
+	limit := s.Doom.next(p, e)
 	for i := range table {
 		if !s.Doom.isSealed() {
 			limit = min(limit, table[i].next(p, &s, e))
@@ -34,7 +34,7 @@ func Limit(p *Policy, s State, e *Evidence) Time {
 
 // decide returns the decision of the first rule that makes one.
 func (d *decision) decide() Outcome {
-	if d.s.Doom.next(d.e) <= d.now {
+	if d.s.Doom.next(d.p, d.e) <= d.now {
 		if out, decided := d.doomed(); decided {
 			return out
 		}
