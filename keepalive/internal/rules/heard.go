@@ -22,7 +22,7 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 // note notes what the socket says: only later signs of life are news.
 func (d *decision) note() {
 	k, q := &d.e.Socket, &d.s.Silence
-	q.Seen, q.Stuck, q.Full = Seen{Signs: k.Signs, Taken: k.Taken}, false, k.Full
+	q.Signs, q.Taken, q.Full, q.Stuck = k.Signs, k.Taken, k.Full, false
 }
 
 // alive judges whether the socket has heard of the peer in this silence. If only touches are life, it can't have.
@@ -36,7 +36,7 @@ func (d *decision) note() {
 // In later stages nothing but news counts: as much had arrived at their beginning already.
 func (d *decision) alive(q Silence) (Outcome, bool) {
 	k := &d.e.Socket
-	alive := k.Signs != q.Seen.Signs
+	alive := k.Signs != q.Signs
 	switch q.Stage {
 	case Listening:
 		alive = k.Heard.Add(d.t.patience) > d.now
@@ -86,7 +86,7 @@ func (d *decision) slowToRead(q Silence, due Time) (Outcome, bool) {
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
 	// only as exact as its own ticks.
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
-	took := k.Taken != q.Seen.Taken // or was, before the first look in this silence
+	took := k.Taken != q.Taken // or was, before the first look in this silence
 	switch {
 	case unseen && k.Unread == 0 && (q.Slow || late):
 		return d.hear(d.now), true // the peer waits for an answer

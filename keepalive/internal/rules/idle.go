@@ -30,37 +30,22 @@ func (p *Policy) idlePeriod() time.Duration {
 }
 
 // idled decides about a connection if nothing was read from it, or written to it, for too
-// long. First comes what was asked for in this visit.
+// long.
 func (d *decision) idled() (Outcome, bool) {
-	q, again := &d.s.Idles, d.now.Add(d.p.idlePeriod())
-	for kind, a := range d.e.Idle {
-		switch {
-		case a.Verdict != ProbeIt || d.p.idleLimits()[kind] == 0:
-		case a.Probed == Sent: // what the socket sent last is the probe, so it is not judged
-			q.At = again
-			if d.e.Due && !d.e.Anew && !d.isFinal() { // else it is answered, or the answer to an earlier one must come in its time
-				return d.listen(lastProbe), true
-			}
-			return Outcome{}, false
-		case a.Probed == Failed && a.For == WriteIdle && d.s.Holds == 0 && q.Spent[kind] <= a.Asked: // some of it may have been sent
-			q.At, q.Spent[kind] = again, d.now
-			return d.doom(NoAnswer, WhenAllowed)
-		}
-	}
+	q := &d.s.Idles
 	if d.s.Holds > 0 {
-		q.At = again
+		q.At = d.now.Add(d.p.idlePeriod())
 		return Outcome{}, false
 	}
 	if d.isUnread() {
 		d.out.Spared, d.out.Slow, d.s.Released = true, d.e.Socket.Unread > 0, d.now
 	}
-	first, second := 0, 1
-	if d.e.Idle[1].For != 0 {
-		first, second = 1, 0
+	first, next := 0, Never
+	if d.e.Idle[1].For != 0 { // what was asked for in this visit
+		first = 1
 	}
-	next := Never
-	for _, kind := range [...]int{first, second} {
-		out, decided := d.idle(kind)
+	for i := range d.e.Idle {
+		out, decided := d.idle((first + i) % 2)
 		switch {
 		case decided && out.Do != Wait:
 			return out, true
@@ -78,8 +63,17 @@ func (d *decision) idled() (Outcome, bool) {
 func (d *decision) idle(kind int) (Outcome, bool) {
 	why, a, spent := ReadIdle+Reason(kind), d.e.Idle[kind], &d.s.Idles.Spent[kind]
 	since, end := d.idleFor(kind)
-	again := Outcome{Do: Wait, Until: d.now.Add(d.p.idlePeriod())}
+	again, unless := Outcome{Do: Wait, Until: d.now.Add(d.p.idlePeriod())}, UnlessRead+End(kind)
 	switch {
+	case end == Never:
+		return Outcome{Do: Wait, Until: Never}, false
+	case a.Verdict == ProbeIt && a.Probed == Sent: // what the socket sent last is the probe, so it is not judged
+		if d.e.Due && !d.e.Anew && !d.isFinal() { // else it is answered, or the answer to an earlier one must come in its time
+			d.listen(lastProbe)
+		}
+		return again, true
+	case a.Verdict == ProbeIt && a.Probed == Failed && why == WriteIdle && *spent <= a.Asked: // some of it may have been sent
+		unless = WhenAllowed
 	case d.now < end:
 		return Outcome{Do: Wait, Until: end}, false
 	case d.p.Asks && a.For != 0 && since > a.Asked && a.Verdict <= 0 && (why == ReadIdle || d.e.askedSince(a)):
@@ -105,7 +99,7 @@ func (d *decision) idle(kind int) (Outcome, bool) {
 	if d.p.Asks && a.Verdict == Pardon {
 		return again, false
 	}
-	if out, ended := d.doom(d.reason(a, why), UnlessRead+End(kind)); ended {
+	if out, ended := d.doom(d.reason(a, why), unless); ended {
 		return out, true
 	}
 	return again, false
@@ -123,14 +117,7 @@ func (d *decision) isUnread() bool {
 	if k.Unread == 0 { // then a touch after the decision was due tells of a late read
 		return d.late(d.e.DueAt) && d.e.Touched > d.e.DueAt && k.Arrived > 0 && k.Received > d.s.Released
 	}
-	if k.Full {
-		return true
-	}
-	end = k.Received
-	for range 1 + maxRounds {
-		end = end.Add(d.p.ReadIdle)
-	}
-	return d.now < end
+	return k.Full || d.now < k.Received.Add(Saturated((1+maxRounds)*float64(d.p.ReadIdle)))
 }
 
 // idleFor returns since when nothing of a kind was read, or written, and the end of the limit.

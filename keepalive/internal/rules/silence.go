@@ -16,13 +16,8 @@ type Silence struct {
 	Stuck  bool   // the peer of a held connection did not take all that was written
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
-	Seen   Seen
-}
-
-// Seen is what the socket said when it was last asked because of this silence.
-type Seen struct {
-	Signs uint64 // if Silence.Stuck, Socket.Acked
-	Taken uint64
+	Signs  uint64 // Socket.Signs when the socket was last asked because of this silence; Socket.Acked if Stuck
+	Taken  uint64 // Socket.Taken then
 }
 
 // Stage is what a connection waits for in its silence.
@@ -33,8 +28,7 @@ const (
 	Listening Stage = iota // for its timeout
 	Opened                 // for its first message
 	Probing                // for the answer to a probe
-	Taking                 // for the peer of a held connection to take what was written
-	Extended               // as the user has said
+	Extended               // as the user has said; if the connection is held, for its peer to take what was written
 	Leaving                // for the rate to allow its close
 	Ignored                // for nothing: this silence does not matter
 )
@@ -44,7 +38,9 @@ const (
 const maxRounds = 3
 
 // again returns a silence that has come to no further stage. What this program had to do with it counts on.
-func (q Silence) again() Silence { return Silence{Rounds: q.Rounds, Seen: q.Seen, Full: q.Full} }
+func (q Silence) again() Silence {
+	return Silence{Rounds: q.Rounds, Signs: q.Signs, Taken: q.Taken, Full: q.Full}
+}
 
 func silenceAdapt(p *Policy, s *State, now Time) {
 	switch q := s.Silence; {
@@ -132,9 +128,9 @@ func (d *decision) held() Outcome {
 	case !k.Pending:
 		q.Stuck = false
 		return Outcome{Do: Wait, Until: until}
-	case !q.Stuck, q.Seen.Signs != k.Acked: // it is news, or the peer has taken something since
-		q.Probes, q.Stuck, q.Seen = 0, true, Seen{Signs: k.Acked}
-		return d.enter(Taking, Idle, until)
+	case !q.Stuck, q.Signs != k.Acked: // it is news, or the peer has taken something since
+		q.Probes, q.Stuck, q.Signs = 0, true, k.Acked
+		return d.enter(Extended, Idle, until)
 	}
 	return d.over(q.Why)
 }
