@@ -58,7 +58,7 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 		end = AtOnce
 	}
 	d.s.Doom = Doom{Why: why, End: end}
-	return d.finish(), true
+	return d.doomed()
 }
 
 // next returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
@@ -75,7 +75,7 @@ func (q Doom) next(p *Policy, e *Evidence) Time {
 	return e.Retry
 }
 
-// doomed closes a condemned connection, unless it is rescued.
+// doomed closes a condemned connection, unless it is rescued, or the rate has to be asked first.
 func (d *decision) doomed() (Outcome, bool) {
 	switch q := d.s.Doom; {
 	case q.End == Between:
@@ -93,7 +93,10 @@ func (d *decision) doomed() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
-	return d.finish(), true
+	if d.p.Paced && d.s.Doom.End.isPaced() && !d.e.Allowed {
+		return Outcome{Do: Reserve, Why: d.s.Doom.Why}, true
+	}
+	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true}, true
 }
 
 // EndsBetween returns why the connection is to end between two exchanges, or 0.
@@ -117,14 +120,6 @@ func (d *decision) isRequested(end Time) bool {
 	k := &d.e.Socket
 	recent := k.Received != Unknown && k.Received.Add(LastWord) > d.now
 	return (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
-}
-
-// finish closes a condemned connection, if the rate allows it or does not matter.
-func (d *decision) finish() Outcome {
-	if d.p.Paced && d.s.Doom.End.isPaced() && !d.e.Allowed {
-		return Outcome{Do: Reserve, Why: d.s.Doom.Why}
-	}
-	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true}
 }
 
 // IsLeaving reports whether a connection is to be closed, and only waits for the rate, or for the end of an exchange.

@@ -4,7 +4,7 @@
 // it carries the outcome out, and calls it again with the consequences, until the outcome
 // is Wait, Heard or Close.
 //
-// Each policy is a deadline, a row of the table in table.go, and has a file of its own. A
+// Each policy is a deadline, and has a file of its own. table.go asks them in their order. A
 // connection is due at the earliest of them:
 //
 //	file        the deadline                            what happens then
