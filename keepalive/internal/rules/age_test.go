@@ -32,10 +32,9 @@ func TestMaxAge(t *testing.T) {
 		{"a grace begins late", both, []row{{now: at(30), want: tell}, {now: at(33) - 1, want: quiet}, {now: at(33), want: ends(rules.MaxAge)}}, 0},
 		{"counted once", dry, []row{{now: at(20), want: counted(quiet, rules.MaxAge)}, {now: at(21), want: quiet}}, rules.Never},
 		{"when the rate allows it", paced, []row{
-			{now: at(20), want: reserve(rules.MaxAge)},
+			{now: at(20), want: ifAllowed(ends(rules.MaxAge))},
 			{now: at(20), with: retryAt(at(30)), want: quiet},
-			{now: at(30), want: reserve(rules.MaxAge)},
-			{now: at(30), with: allowed, want: ends(rules.MaxAge)},
+			{now: at(30), want: ifAllowed(ends(rules.MaxAge))},
 		}, rules.Never},
 	} {
 		t.Run(c.name, func(t *testing.T) {

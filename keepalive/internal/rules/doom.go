@@ -75,7 +75,7 @@ func (q Doom) next(p *Policy, e *Evidence) Time {
 	return e.Retry
 }
 
-// doomed closes a condemned connection, unless it is rescued, or the rate has to be asked first.
+// doomed closes a condemned connection, unless it is rescued.
 func (d *decision) doomed() (Outcome, bool) {
 	switch q := d.s.Doom; {
 	case q.End == Between:
@@ -93,10 +93,7 @@ func (d *decision) doomed() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
-	if d.p.Paced && d.s.Doom.End.isPaced() && !d.e.Allowed {
-		return Outcome{Do: Reserve, Why: d.s.Doom.Why}, true
-	}
-	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true}, true
+	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true, Paced: d.p.Paced && d.s.Doom.End.isPaced()}, true
 }
 
 // EndsBetween returns why the connection is to end between two exchanges, or 0.

@@ -91,6 +91,15 @@ func TestFirstMessageAfterUpdate(t *testing.T) {
 		row{now: at(7), with: and(life(rules.Touches), mute), want: closes(rules.FirstMessage)})
 }
 
+// What came was no message within its time. That does not change because the rate has to be asked.
+func TestFirstMessageAboveTheRate(t *testing.T) {
+	p := rules.Policy{First: 5 * tick, Paced: true}
+	came := and(life(rules.Touches), asked(rules.Socket{Heard: at(3), Signs: 1, Received: at(3), Taken: 1}))
+	trace(t, p, rules.Open(&p, &rules.Evidence{}),
+		row{now: at(9), with: came, want: ifAllowed(closes(rules.FirstMessage))},
+		row{now: at(9), with: and(came, retryAt(at(13))), want: wait(at(13))})
+}
+
 func TestAdapt(t *testing.T) {
 	condemned := rules.State{}.Condemned(rules.Drain)
 	doomed := rules.State{Doom: rules.Doom{Why: rules.MaxAge}}

@@ -251,7 +251,7 @@ func (v *modelVisit) allowed(why rules.Reason) bool {
 		return true
 	}
 	if !v.denied {
-		v.note(rules.Reserve, why)
+		v.note(reserves, why)
 		v.denied = !v.mood.free
 		v.retry = v.now.Add(retry)
 	}

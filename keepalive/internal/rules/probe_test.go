@@ -210,10 +210,10 @@ func TestEvidenceThatOutlastsATouch(t *testing.T) {
 	for why := rules.Peer; why < rules.Reasons; why++ {
 		e := rules.Evidence{
 			Life: rules.Touches, Draw: 1, Born: 1, Touched: 1, Quiet: true, Due: true, Pressure: 1, Beats: 1,
-			Socket: k, Allowed: true, Retry: 1, Begun: 1,
+			Socket: k, Retry: 1, Begun: 1,
 		}
 		*e.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Sent}
-		want := rules.Evidence{Socket: k, Allowed: true, Retry: 1, Begun: 1, Anew: true}
+		want := rules.Evidence{Socket: k, Retry: 1, Begun: 1, Anew: true}
 		want.About(why).Asked = 1
 		if why == rules.ReadIdle || why == rules.WriteIdle { // a touch is no byte
 			*want.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Sent}

@@ -69,8 +69,7 @@ type Evidence struct {
 
 	// What came of the outcomes before, in this visit.
 	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
-	Allowed bool      // after Reserve: the rate allows its close
-	Retry   Time      // after Reserve: or else when to try again, in another visit; 0 if not asked
+	Retry   Time      // after a paced Close that the rate did not allow: when to try again, in another visit; or 0
 	Answer  Answer    // after Ask and Probe, in this silence of the peer
 	Idle    [2]Answer // the same for ReadIdle and WriteIdle: each is asked about once in a visit
 }
@@ -78,7 +77,7 @@ type Evidence struct {
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Allowed: e.Allowed, Retry: e.Retry, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
+	left := Evidence{Retry: e.Retry, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
 	left.Answer.Asked = e.Answer.Asked // bytes since then are news
 	return left
 }
@@ -118,7 +117,7 @@ type Socket struct {
 // Action is what is to be done.
 type Action uint8
 
-// All actions. The first two and Close end a visit.
+// All actions. The first two end a visit, and so does Close unless the rate does not allow it.
 const (
 	Wait    Action = iota // until Outcome.Until
 	Heard                 // count a touch at Outcome.Until
@@ -126,7 +125,6 @@ const (
 	Ask                   // ask the user about Outcome.Why
 	Tell                  // tell the user of the maximum age
 	Inspect               // have the user inspect it, by the check that is due
-	Reserve               // ask the rate for a close for Outcome.Why, now or later
 	Close                 // close the connection for Outcome.Why
 )
 
@@ -136,6 +134,7 @@ type Outcome struct {
 	Until  Time
 	Why    Reason
 	Anyway bool // close it even if it was touched meanwhile
+	Paced  bool // close it only if the rate allows that, or else decide anew
 
 	// What is counted.
 	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check

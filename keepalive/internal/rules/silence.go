@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // Silence is how far the present silence of a connection has led. It ends with any touch. A
 // touch does not have to clear anything, since Evidence.Quiet tells.
@@ -71,6 +68,8 @@ func (d *decision) silent() Outcome {
 		return d.wait(due)
 	case d.e.Anew: // another visit decides about the silence since then
 		return d.wait(d.now.Add(d.p.Tick))
+	case d.s.Silence.Stage == Leaving && d.e.Retry > 0 && !d.s.Doom.isSealed(): // just now it was over, and the rate did not allow its close
+		return d.over(why)
 	case d.s.Holds > 0:
 		return d.held()
 	case d.e.Answer.Probed == Sent && d.now >= due && d.nextProbe() > 0: // its answer is to come, and nobody looks for it yet
@@ -108,8 +107,6 @@ func (d *decision) isEarly() bool {
 // more comes.
 func (d *decision) deadline() (Time, Reason) {
 	switch q := d.s.Silence; {
-	case q.Stage == Leaving && d.e.Allowed:
-		return d.now, q.Why
 	case q.Stage != Listening:
 		return q.Until, q.Why
 	case q.Slow:
@@ -153,13 +150,12 @@ func (d *decision) over(why Reason) Outcome {
 	case d.p.DryRun:
 		d.out.Would[why] = true
 		return d.ignore(why)
-	case !d.p.Paced || d.e.Allowed:
-		return Outcome{Do: Close, Why: why}
+	case d.e.Retry > 0:
+		return d.enter(Leaving, why, d.e.Retry)
+	case d.p.Paced:
+		d.enter(Leaving, why, d.now)
 	}
-	if out := d.enter(Leaving, why, cmp.Or(d.e.Retry, d.now)); d.e.Retry > 0 {
-		return out
-	}
-	return Outcome{Do: Reserve, Why: why}
+	return Outcome{Do: Close, Why: why, Paced: d.p.Paced}
 }
 
 // ignore leaves a connection alone until it is heard again. It is still asked now and then:
