@@ -138,7 +138,7 @@ func (v *visit) decide() rules.Outcome {
 		e.Beats = m.beats.Load()
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
-	e.Unread = e.Unread || g.flags.Load()&flagUnread != 0 // also at the beginning of this visit
+	e.Unread = e.Unread || g.flags.Load()&flagUnread != 0
 	e.Exchange = g.exchangeNow()
 	if e.Socket.Unread > 0 && e.Exchange != rules.Never {
 		g.came()

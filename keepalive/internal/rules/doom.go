@@ -78,15 +78,11 @@ func (q Doom) next(p *Policy, e *Evidence) Time {
 // doomed closes a condemned connection, unless it is rescued.
 func (d *decision) doomed() (Outcome, bool) {
 	switch q := d.s.Doom; {
-	case q.End == Between:
-		if d.isRequested(d.e.Exchange) {
-			return Outcome{}, false
-		}
-	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0:
-		if d.isRequested(d.e.Exchange) { // begun since the decision
-			d.s.Doom, d.s.AgeOver = Doom{}, false
-			return Outcome{}, false
-		}
+	case q.End == Between && d.isRequested(d.e.Exchange):
+		return Outcome{}, false
+	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0 && d.isRequested(d.e.Exchange): // begun since the decision
+		d.s.Doom, d.s.AgeOver = Doom{}, false
+		return Outcome{}, false
 	case q.End >= UnlessRead:
 		if _, end := d.idleFor(int(q.End - UnlessRead)); d.now < end || d.s.Holds > 0 {
 			d.s.Doom = Doom{}

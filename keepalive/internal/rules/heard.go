@@ -74,13 +74,9 @@ func (d *decision) backlog() (Outcome, bool) {
 //	at 19   full                 more time until 35, and so on, however often
 //	at 35   0 unread             the program was late: a touch now, until 51
 func (d *decision) slowToRead(q Silence, due Time) (Outcome, bool) {
-	k, passed, patience := &d.e.Socket, d.now >= due, d.t.patience
+	k, counts, patience := &d.e.Socket, q.Stage != Ignored, d.t.patience
 	touches, unseen := d.e.Life == Touches, d.e.Life == Arrivals // somebody touches for what is read, or nobody does
-	late := d.readLate(due)
-	if q.Stage == Ignored {
-		late, passed = false, false
-	}
-	later := d.now.Add(patience)
+	passed, later := counts && d.now >= due, d.now.Add(patience)
 	// The peer could not send, or can't still. Once the queue is read, it has a timeout to go on.
 	heldUp := passed && (k.Full || q.Full)
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
@@ -88,7 +84,7 @@ func (d *decision) slowToRead(q Silence, due Time) (Outcome, bool) {
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
 	took := k.Taken != q.Taken // or was, before the first look in this silence
 	switch {
-	case unseen && k.Unread == 0 && (q.Slow || late):
+	case unseen && k.Unread == 0 && (q.Slow || counts && d.readLate(due)):
 		return d.hear(d.now), true // the peer waits for an answer
 	case heldUp && !touches:
 		return d.slow(0, later), true

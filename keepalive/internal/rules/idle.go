@@ -10,10 +10,10 @@ type Idles struct {
 
 // idleNext returns when to look for ReadIdle and WriteIdle.
 func idleNext(p *Policy, s *State, e *Evidence) Time {
-	if period := p.idlePeriod(); period > 0 {
-		return max(s.Idles.At, e.Born.Add(period))
+	if p.ReadIdle == 0 && p.WriteIdle == 0 {
+		return Never
 	}
-	return Never
+	return max(s.Idles.At, e.Born.Add(p.idlePeriod()))
 }
 
 func idleAdapt(_ *Policy, s *State, _ *Evidence, _ Time) { s.Idles = Idles{} }
@@ -21,7 +21,7 @@ func idleAdapt(_ *Policy, s *State, _ *Evidence, _ Time) { s.Idles = Idles{} }
 // idleLimits returns ReadIdle and WriteIdle, by kind.
 func (p *Policy) idleLimits() [2]time.Duration { return [...]time.Duration{p.ReadIdle, p.WriteIdle} }
 
-// idlePeriod returns how often to look for ReadIdle and WriteIdle at least, or 0 for never.
+// idlePeriod returns how often to look for ReadIdle and WriteIdle at least: one of them is set.
 func (p *Policy) idlePeriod() time.Duration {
 	if r, w := p.ReadIdle, p.WriteIdle; r > 0 && (w == 0 || r < w) {
 		return r

@@ -57,7 +57,7 @@ type Evidence struct {
 	Pressure float64       // from 0 for none to 1 for full
 	Beats    uint32        // touches counted since the opening
 	Lost     uint16        // seconds missing in Time, since this process was stopped; it wraps around
-	Unread   bool          // bytes were unread when the socket was last asked, by a decision before
+	Unread   bool          // bytes were unread when the socket was last asked before this visit, or once in it
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
 	Anew     bool          // it was touched in this visit
 	Exchange Time          // when no exchange will be under way: Never during one, 0 for a connection without exchanges
