@@ -33,7 +33,9 @@ func (d *decision) isFailed() bool {
 }
 
 // isFinal reports whether the user has had a say already.
-func (d *decision) isFinal() bool { return d.s.Silence.Probes == lastProbe }
+func (d *decision) isFinal() bool {
+	return d.s.Silence.Probes == lastProbe
+}
 
 // listen waits for the answer to a probe.
 //
