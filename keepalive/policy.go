@@ -40,7 +40,6 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 		EvictIdle: cfg.Room.evictIdle(cfg.Timeout),
 		Pressed:   cfg.Room.Pressure.Timeout,
 		Asks:      cfg.OnIdle != nil,
-		Tells:     cfg.Age.OnMax != nil,
 		Paced:     cfg.Closing.MaxPerSecond > 0,
 		DryRun:    cfg.Closing.DryRun,
 	}

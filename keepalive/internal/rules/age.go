@@ -44,12 +44,7 @@ func (d *decision) aged() (Outcome, bool) {
 	age := &d.s.Age
 	if age.Told == 0 {
 		age.Told = d.now
-		if d.p.Tells || d.e.Exchange != 0 {
-			return Outcome{Do: Tell}, true
-		}
-		if d.p.MaxGrace > 0 {
-			return Outcome{}, false
-		}
+		return Outcome{Do: Tell}, true
 	}
 	if d.p.MaxGrace == 0 && d.isRequested(ageNext(d.p, &d.s, d.e)) {
 		return Outcome{}, false

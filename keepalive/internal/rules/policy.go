@@ -33,7 +33,6 @@ type Policy struct {
 	Pressed time.Duration // Timeout under full pressure
 
 	Asks   bool // the user is asked before a connection is closed for a silence
-	Tells  bool // the user is told of the maximum age
 	Paced  bool // a rate bounds how many connections are closed
 	DryRun bool // nobody is closed
 }
