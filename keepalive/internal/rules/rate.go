@@ -31,7 +31,7 @@ func rateAdapt(p *Policy, s *State, e *Evidence, now Time) {
 	switch {
 	case p.MinBeat == 0 && p.MinBytes == 0:
 		s.Rates = Rates{}
-	case s.Rates == Rates{}: // how many bytes had arrived before, nobody knows, and they don't count
+	case s.Rates == Rates{}: // what came before does not count
 		s.Rates.begin(e, now)
 	}
 }
