@@ -17,7 +17,7 @@
 //	idle.go     ReadIdle after the last byte read,      the user is asked
 //	            WriteIdle after the last one written
 //	check.go    when a check of the user's is due       the user inspects it
-//	silence.go  a timeout after the last touch          the user is asked, unless heard.go
+//	silence.go  a timeout after the last touch          the user is asked, unless examine.go
 //	                                                    finds life in the socket
 //	            FirstMessage after the opening          the same
 //	            a timeout after the peer took nothing   the user is asked
