@@ -43,7 +43,6 @@ func (w *WheelOf[V]) timers() []*TimerOf[V] {
 		w.letOthers()
 	}
 	slots.moved = nil
-	moved = append(w.backlog.all(moved), w.undecided...)
 	w.mu.Unlock()
 	return once(all, moved)
 }

@@ -54,8 +54,9 @@ type WheelOf[V any] struct {
 	// visits them.
 	held slot[V]
 
-	backlog   backlog[V]
-	undecided undecided[V]
+	// A due timer is in the backlog until a worker takes it up, and then among the undecided.
+	backlog   queue[V]
+	undecided slot[V]
 	workers   workers
 
 	added, expired, saved, refiled uint64
@@ -199,18 +200,6 @@ func (w *WheelOf[V]) Stop() {
 func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
 	return w.lastOf(touchedTick(at)), at&(rearmed|seen) != 0
 }
-
-// dropDue takes a due timer out of the backlog or the undecided. w.mu must be held.
-func (w *WheelOf[V]) dropDue(t *TimerOf[V]) {
-	if w.backlog.has(t) {
-		w.backlog.remove(t)
-	} else {
-		w.undecided.remove(t)
-	}
-}
-
-// dueLen returns how many timers are due. w.mu must be held.
-func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
 
 // countExpired records an expiry of a timer with the given due tick. w.mu must be held.
 func (w *WheelOf[V]) countExpired(due uint64) {

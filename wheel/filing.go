@@ -45,7 +45,7 @@ func (w *WheelOf[V]) file(t *TimerOf[V], at word) {
 // come too late. w.mu must be held.
 func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
 	s, by := &w.levels.slots, w.visitBy(t, at)
-	if by < s.visitOf(t) {
+	if by < s.chunkOf(t).visit {
 		s.remove(t, w.hand)
 		w.file(t, at)
 		return
@@ -55,7 +55,7 @@ func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
 
 // keep files a due timer again, with a new word. w.mu must be held.
 func (w *WheelOf[V]) keep(t *TimerOf[V], next word) {
-	w.dropDue(t)
+	w.levels.slots.remove(t, w.hand)
 	t.word.Store(next)
 	w.file(t, next)
 }

@@ -146,7 +146,7 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 			}
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
-			p.backlog.add(t)
+			p.levels.slots.put(&p.backlog.slot, never, t)
 			return
 		}
 	}

@@ -26,11 +26,11 @@ func (w *WheelOf[V]) IdleSince(at time.Duration, from uint32) (idle []*TimerOf[V
 			c := chunks[id]
 			c.fetch()
 			for _, t := range c.entry[:c.n] {
-				if t == nil {
+				if t == nil || t.word.Load()&stateMask != pending {
 					continue
 				}
 				looked++
-				if word := t.word.Load(); word&stateMask == pending && touchedTick(word) < after {
+				if touchedTick(t.word.Load()) < after {
 					idle = append(idle, t)
 				}
 			}

@@ -40,7 +40,7 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				timer := new(TimerOf[int])
 				l.file(timer, hand, due)
 				require.Same(t, &l.slot[slot], l.slots.chunks[timer.filed>>chunkBits].slot)
-				require.Equal(t, visit, l.slots.visitOf(timer))
+				require.Equal(t, visit, l.slots.chunkOf(timer).visit)
 				last := visit // last tick to take it on
 				if unit > 1 || len(sizes) > 1 && slot >= l.level[1].first {
 					last--

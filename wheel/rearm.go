@@ -95,7 +95,7 @@ func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
 			w.levels.slots.remove(t, w.hand)
-			w.backlog.add(t)
+			w.levels.slots.put(&w.backlog.slot, never, t)
 			w.employ()
 			return true
 		}

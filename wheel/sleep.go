@@ -26,7 +26,7 @@ func (p *pass[V]) lookAhead() {
 // nextTick returns the tick of the hand's next waking.
 func (p *pass[V]) nextTick() uint64 {
 	next := p.tick + 1
-	if p.backlog.len() > 0 || p.held.first != nil { // workers may need help, a held timer may be moved
+	if p.backlog.len > 0 || p.held.first != nil { // workers may need help, a held timer may be moved
 		return next
 	}
 	for next < p.tick+p.sleep && p.levels.slotOf(next).first == nil {

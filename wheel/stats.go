@@ -47,13 +47,14 @@ func (w *WheelOf[V]) Stats() Stats {
 	w.timeMu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	due := w.backlog.len + w.undecided.len
 	levels, units := w.levels.stats()
 	return Stats{
 		Tick:    w.clock.tick,
 		Now:     w.hand,
-		Due:     w.dueLen(),
-		Backlog: w.backlog.len(),
-		Pending: w.Len() - w.dueLen(),
+		Due:     due,
+		Backlog: w.backlog.len,
+		Pending: w.Len() - due,
 		Added:   w.added,
 		Expired: w.expired,
 		Saved:   w.saved,

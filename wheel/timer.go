@@ -22,8 +22,7 @@ type TimerOf[V any] struct {
 	wheel *WheelOf[V]   // set by Start, before the word says pending
 	delay atomic.Uint64 // in ticks; wheel.mu must be held to change it
 
-	// filed is the place of the timer's entry: in a slot while it is pending, and in the
-	// backlog or among the undecided while it is due. wheel.mu guards it.
+	// filed is the place of a running timer's entry. wheel.mu guards it.
 	filed uint32
 
 	// value is the zero value unless the timer runs. wheel.mu guards it.
@@ -153,7 +152,7 @@ func (t *TimerOf[V]) set(bit, change word) bool {
 				return true
 			}
 		case due:
-			if w.backlog.has(t) && w.isAtLimit(t, w.clock.span(w.clock.now.Load())) {
+			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.isAtLimit(t, w.clock.span(w.clock.now.Load())) {
 				t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
 				return true
 			}
@@ -195,16 +194,15 @@ func (t *TimerOf[V]) end(state, bits word) (V, bool) {
 			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
 				continue // touched meanwhile
 			}
-			w.levels.slots.remove(t, w.hand)
 		case due:
 			if old&bits != bits {
 				return zero, false
 			}
-			w.dropDue(t)
 			t.word.Store(old&^stateMask | state)
 		default:
 			return zero, false
 		}
+		w.levels.slots.remove(t, w.hand)
 		if state == expired {
 			w.countExpired(t.dueTick(old))
 		}

@@ -394,7 +394,7 @@ func TestBusyWorkersGetNoHelp(t *testing.T) {
 		*now += 10 * ms
 		w.advance()
 	}
-	require.Equal(t, 100, w.dueLen())
+	require.Equal(t, 100, w.Stats().Due)
 	w.mu.Lock()
 	w.workers.most, w.workers.running = 20, 2
 	for _, tick := range []struct{ took, running int }{{2 * busyWorker, 2}, {2*busyWorker - 1, 4}, {4 * busyWorker, 4}, {0, 8}} {
@@ -856,7 +856,7 @@ func TestRearmForEver(t *testing.T) {
 	r.wheel.funcs.Limit = nil
 	r.now += time.Hour
 	r.wheel.advance()
-	require.Zero(t, r.wheel.dueLen())
+	require.Zero(t, r.wheel.Stats().Due)
 }
 
 // A deadline of its own is exact to the tick, however late the hand is.

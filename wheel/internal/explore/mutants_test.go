@@ -89,7 +89,7 @@ var mutants = []mutant{
 `,
 	}}},
 	{"Remove leaves the entry", []patch{{
-		"timer.go", "			w.levels.slots.remove(t, w.hand)\n", "",
+		"timer.go", "		w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"Remove does not count down the slot", []patch{{
 		"slots.go", "	c.slot.len--\n", "",
@@ -115,7 +115,7 @@ var mutants = []mutant{
 	if old&stateMask == pending {
 		t.word.Store(old&^stateMask | due)
 		w.levels.slots.remove(t, w.hand)
-		w.backlog.add(t)
+		w.levels.slots.put(&w.backlog.slot, never, t)
 		old = t.word.Load()
 	}
 	f(w, old)`,
@@ -176,7 +176,7 @@ var mutants = []mutant{
 		"rearm.go", "DueAt: w.clock.span(t.dueTick(old)),", "DueAt: w.clock.span(t.dueTick(old &^ rearmed)),",
 	}}},
 	{"the visit does not look again after a lost race", []patch{{
-		"hand.go", "			p.backlog.add(t)\n			return\n		}\n", "			p.backlog.add(t)\n			return\n		}\n		return\n",
+		"hand.go", "&p.backlog.slot, never, t)\n			return\n		}\n", "&p.backlog.slot, never, t)\n			return\n		}\n		return\n",
 	}}},
 	{"the visit does not file again", []patch{{
 		"hand.go", "				p.file(t, old)\n", "",
@@ -218,7 +218,7 @@ var mutants = []mutant{
 		"sleep.go", "at < w.wake {", "at < w.wake && false {",
 	}}},
 	{"a saved timer stays in the backlog", []patch{{
-		"filing.go", "	w.dropDue(t)\n", "",
+		"filing.go", "	w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"a change of the delay leaves the word as it was", []patch{{
 		"timer.go", "	return t.set(0, oneChange)\n", "	return t.set(0, 0)\n",
@@ -240,9 +240,6 @@ var mutants = []mutant{
 	}}},
 	{"All misses a timer with a new place", slices.Concat(single, []patch{{
 		"slots.go", "	if s.moved != nil {\n		*s.moved = append(*s.moved, t)\n	}\n", "",
-	}})},
-	{"All misses the timers with workers", slices.Concat(single, []patch{{
-		"all.go", "append(w.backlog.all(moved), w.undecided...)", "w.backlog.all(moved)",
 	}})},
 	{"All has a timer with a new place twice", slices.Concat(single, []patch{{
 		"all.go", "return once(all, moved)", "return append(all, moved...)",

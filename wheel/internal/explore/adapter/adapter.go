@@ -156,7 +156,7 @@ func (s *subject) Check() error {
 		}
 		return &filed[len(s.entry)]
 	}
-	check := func(to *slot[keyed], visit uint64, gaps bool) error {
+	check := func(to *slot[keyed], state word, visit uint64, popped int, gaps bool) error {
 		n := 0
 		for c := to.first; c != nil; c = c.next {
 			if c.slot != to || c.visit != visit || s.levels.slots.chunks[c.id] != c || c.next == nil && to.last != c {
@@ -166,43 +166,37 @@ func (s *subject) Check() error {
 				return fmt.Errorf("a chunk has %d timers, must be full unless it is the last, and never empty", c.n)
 			}
 			for i, t := range c.entry[:c.n] {
-				if n++; t == nil && gaps {
+				if n++; t == nil && (gaps || n <= popped) {
 					continue
 				}
 				*of(t)++
-				if t == nil || t.filed != c.id<<chunkBits|uint32(i) || t.word.Peek()&stateMask != pending {
-					return fmt.Errorf("an entry has no timer, or one filed elsewhere, or one that is not pending")
+				if t == nil || t.filed != c.id<<chunkBits|uint32(i) || t.word.Peek()&stateMask != state {
+					return fmt.Errorf("an entry has no timer, or one filed elsewhere, or one in another state")
 				}
-				if by := s.clock.now.Peek() + t.delay.Peek() + 1; visit > by {
+				if by := s.clock.now.Peek() + t.delay.Peek() + 1; state == pending && visit > by {
 					return fmt.Errorf("the visit is on tick %d, and a touch needs it by %d", visit, by)
 				}
 			}
 		}
-		if n != to.len {
+		if n != to.len+popped {
 			return fmt.Errorf("a slot has %d timers, and counts %d", n, to.len)
 		}
 		return nil
 	}
 	for i := range s.levels.slot {
 		visit := s.levels.next(s.hand, i)
-		if err := check(&s.levels.slot[i], visit, false); err != nil {
+		if err := check(&s.levels.slot[i], pending, visit, 0, false); err != nil {
 			return err
 		}
 	}
-	if err := check(&s.held, 0, true); err != nil {
+	if err := check(&s.held, pending, 0, 0, true); err != nil {
 		return err
 	}
-	for _, t := range s.backlog.all(nil) {
-		*of(t)++
-		if !s.backlog.has(t) || t.word.Peek()&stateMask != due {
-			return fmt.Errorf("a wrong timer is in the backlog")
-		}
+	if err := check(&s.backlog.slot, due, never, int(s.backlog.popped), false); err != nil {
+		return err
 	}
-	for i, t := range s.undecided {
-		*of(t)++
-		if t.filed != uint32(i) || t.word.Peek()&stateMask != due {
-			return fmt.Errorf("a wrong timer is among the undecided")
-		}
+	if err := check(&s.undecided, due, never, 0, false); err != nil {
+		return err
 	}
 	running, ended := 0, 0
 	for i := range s.entry {
