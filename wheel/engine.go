@@ -32,8 +32,8 @@ type WheelOf[V any] struct {
 	panics  atomic.Uint64
 	walking sync.Mutex // held by timers, before mu
 
-	// mu guards the fields below. In each timer it guards filed, value, until, changes of
-	// delay, and every change of the word but the touch of a pending timer. No function of
+	// mu guards the fields below. In each timer it guards filed, value, until, delay
+	// and every change of the word but the touch of a pending timer. No function of
 	// the user runs under mu, except Funcs.Limit and Funcs.Ended. The hand holds mu for at
 	// most breath chunks at a time.
 	mu     sync.Mutex
@@ -159,7 +159,7 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 	w.Now()
 	t.wheel = w
 	t.value = v
-	t.delay.Store(delay)
+	t.delay = delay
 	first := touchedOn(w.clock.now.Load())
 	t.word.Store(first)
 	w.file(t, first)

@@ -19,7 +19,7 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 	by := t.dueTick(at)
 	if at&rearmed != 0 {
 		// From w.hand, which the lock holds still: the clock may have moved on since a touch.
-		by = min(by, w.hand+t.delay.Load()+1)
+		by = min(by, w.hand+t.delay+1)
 	}
 	if w.funcs.Limit != nil {
 		if limit := w.funcs.Limit(t.value); limit < w.clock.span(by) {

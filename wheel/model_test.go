@@ -250,13 +250,6 @@ func (r *rig) setLimit(id, ticks int) {
 	r.timers[id].SetDelay(m.delay) // files the timer again
 }
 
-func (r *rig) restart(id int, d time.Duration) {
-	require.True(r.t, r.timers[id].restart(d))
-	m := r.model.timers[id]
-	m.delay = d
-	r.model.touch(m, r.model.now, r.now)
-}
-
 func (r *rig) remove(id int) {
 	v, ok := r.timers[id].Remove()
 	require.True(r.t, ok)
@@ -379,7 +372,7 @@ func (r *rig) checkLinks() {
 					continue
 				}
 				require.LessOrEqual(t, visit, max(w.hand+1, timer.dueTick(timer.word.Load())), "visited too late")
-				require.LessOrEqual(t, visit, w.clock.now.Load()+timer.delay.Load()+1, "a touch would have to move the entry")
+				require.LessOrEqual(t, visit, w.clock.now.Load()+timer.delay+1, "a touch would have to move the entry")
 			}
 			kept := slices.ContainsFunc(c.entry[c.n:], func(timer *TimerOf[int]) bool { return timer != nil })
 			require.False(t, kept, "must not keep timers alive")
@@ -485,7 +478,7 @@ func (r *rig) step(pick func(n int) int) {
 	case 9:
 		one(func(id int) { r.remove(id) })
 	case 10:
-		one(func(id int) { r.restart(id, delay()) })
+		one(func(id int) { r.setDelay(id, delay()); r.touch(id) })
 	case 11:
 		one(func(id int) { r.expire(id) })
 	case 12:

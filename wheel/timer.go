@@ -19,8 +19,8 @@ import (
 // All methods are safe for concurrent use.
 type TimerOf[V any] struct {
 	word  atomic.Uint64
-	wheel *WheelOf[V]   // set by Start, before the word says pending
-	delay atomic.Uint64 // in ticks; wheel.mu must be held to change it
+	wheel *WheelOf[V] // set by Start, before the word says pending
+	delay uint64      // in ticks; guarded by wheel.mu
 
 	// filed is the place of a running timer's entry. wheel.mu guards it.
 	filed uint32
@@ -62,24 +62,9 @@ func (t *TimerOf[V]) touch() bool {
 		case due:
 			t.wheel.mu.Lock()
 			defer t.wheel.mu.Unlock()
-			return t.set(0, 0)
+			return t.set(0)
 		default:
 			return false
-		}
-	}
-}
-
-// touchFor is Touch for a timer with the given delay. It reports false if the timer is not
-// pending, or has another delay. If the delay is changed after the look at it, the word is, too.
-func (t *TimerOf[V]) touchFor(delay uint64) bool {
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || t.delay.Load() != delay {
-			return false
-		}
-		next := touchedOn(t.wheel.clock.now.Load()) | old&changes
-		if old == next || t.word.CompareAndSwap(old, next) {
-			return true
 		}
 	}
 }
@@ -96,7 +81,7 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.until = w.clock.ticks(sum(w.time(), max(d, 0)))
-	return t.set(rearmed, 0)
+	return t.set(rearmed)
 }
 
 // SetDelay changes the delay of later touches, and the deadline with it: d after the last
@@ -114,37 +99,20 @@ func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
 	if !isRunning(old) {
 		return false
 	}
-	t.delay.Store(w.clock.ticks(d))
+	t.delay = w.clock.ticks(d)
 	if old&stateMask == pending {
 		w.bringForward(t, old)
 	}
 	return true
 }
 
-// restart replaces the delay and the deadline of a running timer.
-func (t *TimerOf[V]) restart(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
-		return false
-	}
-	w := t.wheel
-	delay := w.clock.ticks(d)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !isRunning(t.word.Load()) {
-		return false
-	}
-	t.delay.Store(delay)
-	return t.set(0, oneChange)
-}
-
-// set touches a running timer, with the rearmed bit or without, and counts a change of its delay or none.
-// wheel.mu must be held.
-func (t *TimerOf[V]) set(bit, change word) bool {
+// set touches a running timer, with the rearmed bit or without. wheel.mu must be held.
+func (t *TimerOf[V]) set(bit word) bool {
 	w := t.wheel
 	w.Now()
 	for {
 		old := t.word.Load()
-		next := touchedOn(w.clock.now.Load()) | (old+change)&changes | bit
+		next := touchedOn(w.clock.now.Load()) | bit
 		switch old & stateMask {
 		case pending:
 			if t.word.CompareAndSwap(old, next) {
@@ -221,7 +189,7 @@ func (t *TimerOf[V]) dueTick(at word) uint64 {
 	if at&rearmed != 0 {
 		return t.until
 	}
-	return touchedTick(at) + t.delay.Load() + 1
+	return touchedTick(at) + t.delay + 1
 }
 
 // left returns how long it is until the deadline, or 0 if the timer is due or does not run.

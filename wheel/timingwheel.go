@@ -71,11 +71,15 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
+	e := s.find(key, hash)
+	if e != nil && tw.touch(e, delay) {
 		e.value = value
 		return nil
 	}
-	e := &entry[K, V]{key: key, value: value}
+	if e != nil {
+		e.timer.Remove()
+	}
+	e = &entry[K, V]{key: key, value: value}
 	if err := tw.engine.Start(&e.timer, e, delay); err != nil {
 		return err
 	}
@@ -85,11 +89,11 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 
 // MoveTimer sets the deadline of a pending key to delay from now. A nil error means: the
 // key will be pending until then. It returns [ErrNotFound] if the key is not pending, and
-// otherwise fails like SetTimer. If delay is the same as in the last SetTimer or MoveTimer,
-// it takes no lock.
+// otherwise fails like SetTimer. If delay is the same as in the last SetTimer, it takes no
+// lock.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s, hash := tw.shard(key)
-	if e := s.find(key, hash); e != nil && e.timer.touchFor(tw.engine.clock.ticks(delay)) {
+	if e := s.find(key, hash); e != nil && tw.touch(e, delay) {
 		return nil
 	}
 	if err := tw.check(key, delay); err != nil {
@@ -97,7 +101,7 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
+	if e := s.find(key, hash); e != nil && e.timer.Move(delay) {
 		return nil
 	}
 	return tw.notFound()
@@ -157,6 +161,11 @@ func (tw *TimingWheel[K, V]) Stop() {
 		s.len = 0
 		s.mu.Unlock()
 	}
+}
+
+// touch moves the deadline of an entry with that delay. The delay of an entry never changes.
+func (tw *TimingWheel[K, V]) touch(e *entry[K, V], delay time.Duration) bool {
+	return e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch()
 }
 
 // due runs on a worker of the wheel's.

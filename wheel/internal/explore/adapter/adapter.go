@@ -25,8 +25,8 @@ type subject struct {
 	ended int // calls of Funcs.Ended
 }
 
-// names are what traces call the words, the delays and the shards.
-var names = [2][3]string{{"A.word", "A.delay", "A.shard"}, {"B.word", "B.delay", "B.shard"}}
+// names are what traces call the words and the shards.
+var names = [2][2]string{{"A.word", "A.shard"}, {"B.word", "B.shard"}}
 
 // seed has the same shards in each run, and two for two keys.
 var seed = func() maphash.Seed {
@@ -63,11 +63,9 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 	for i := range s.entry {
 		e := &s.entry[i]
 		e.key, e.value = i, i
-		e.timer.delay.GuardedBy(&w.mu)
 		e.timer.word.Name(names[i][0])
-		e.timer.delay.Name(names[i][1])
 		shard, hash := s.keys.shard(i)
-		shard.mu.Name(names[i][2])
+		shard.mu.Name(names[i][1])
 		shard.put(e, hash)
 	}
 	s.WheelOf = w
@@ -173,7 +171,7 @@ func (s *subject) Check() error {
 				if t == nil || t.filed != c.id<<chunkBits|uint32(i) || t.word.Peek()&stateMask != state {
 					return fmt.Errorf("an entry has no timer, or one filed elsewhere, or one in another state")
 				}
-				if by := s.clock.now.Peek() + t.delay.Peek() + 1; state == pending && visit > by {
+				if by := s.clock.now.Peek() + t.delay + 1; state == pending && visit > by {
 					return fmt.Errorf("the visit is on tick %d, and a touch needs it by %d", visit, by)
 				}
 			}
