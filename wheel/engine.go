@@ -171,14 +171,6 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 // Len returns how many timers are running: pending, or due and not decided.
 func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 
-// Time returns the wheel's time as it was so long ago: the running time of the wheel by
-// then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
-// moment. It asks the clock. The wheel remembers 256 stalls. After more, the result may be too
-// late, by a third of its age at most, and is never too early.
-func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
-	return w.timeAgo(ago)
-}
-
 // Stop ends all timers without running them and waits until the hand has gone. It does not
 // wait for running functions. It may be called more than once, and from such a function.
 func (w *WheelOf[V]) Stop() {
@@ -192,21 +184,6 @@ func (w *WheelOf[V]) Stop() {
 			t.Remove()
 		}
 	})
-}
-
-// touchedBy returns the latest possible instant of the last touch of a running timer with the given
-// word, and whether nobody has touched it since it was rearmed or looked at. w.mu must be
-// held.
-func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
-	return w.lastOf(touchedTick(at)), at&(rearmed|seen) != 0
-}
-
-// countExpired records an expiry of a timer with the given due tick. w.mu must be held.
-func (w *WheelOf[V]) countExpired(due uint64) {
-	w.expired++
-	if late := w.time() - w.clock.span(due); late >= 0 { // or it was handed over before its deadline
-		w.late.Observe(late)
-	}
 }
 
 // sum returns a + d, or the longest Duration if the sum is longer. Only d may be negative.

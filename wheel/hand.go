@@ -140,7 +140,7 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 				p.file(t, old)
 				return
 			}
-			if at := p.dueBy(old, tick); at > p.now {
+			if at := p.dueBy(t, old); at > p.now {
 				p.hold(t, at)
 				return
 			}
@@ -152,14 +152,14 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 	}
 }
 
-// dueBy returns the first instant at which a timer is due for certain. After a touch it is
-// the due tick and the lag of the tick of the touch: by so much the touch may have come
-// after its tick.
-func (p *pass[V]) dueBy(at word, tick uint64) time.Duration {
+// dueBy returns the first instant at which a timer with the given word is due for certain.
+// After a touch it is the delay and the last instant at which the touch may have come: after
+// the end of its tick, if the tick was left late.
+func (p *pass[V]) dueBy(t *TimerOf[V], at word) time.Duration {
 	if at&rearmed != 0 {
-		return p.clock.span(tick)
+		return p.clock.span(t.until)
 	}
-	return sum(p.clock.span(tick), p.lagOf(touchedTick(at)))
+	return sum(p.lastOf(touchedTick(at)), p.clock.span(t.delay))
 }
 
 // hold keeps a timer for the next pass, wanted at the given instant.

@@ -90,7 +90,7 @@ func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
 		if old&stateMask != pending || w.closed {
 			return false
 		}
-		if at, _ := w.touchedBy(old); at > since {
+		if w.lastOf(touchedTick(old)) > since {
 			return false
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
@@ -118,10 +118,7 @@ func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	word := t.word.Load()
-	if !isRunning(word) {
-		return w.lastOf(touchedTick(word)), false
-	}
-	return w.touchedBy(word)
+	return w.lastOf(touchedTick(word)), isRunning(word) && isQuiet(word)
 }
 
 // SinceTouch returns how long ago the last touch was, in whole ticks, as far as the hand has come. It is 0 for a timer that
@@ -158,9 +155,13 @@ func (t *TimerOf[V]) Look() Sight {
 			return Sight{}
 		}
 		if t.word.CompareAndSwap(old, old|seen) {
-			s := Sight{From: w.clock.span(touchedTick(old)), DueAt: w.clock.span(t.dueTick(old)), IsDue: old&stateMask == due}
-			s.Touched, s.Quiet = w.touchedBy(old)
-			return s
+			return Sight{
+				From:    w.clock.span(touchedTick(old)),
+				Touched: w.lastOf(touchedTick(old)),
+				DueAt:   w.clock.span(t.dueTick(old)),
+				Quiet:   isQuiet(old),
+				IsDue:   old&stateMask == due,
+			}
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.until = w.clock.ticks(sum(w.time(), max(d, 0)))
+	t.until = w.clock.ticks(sum(w.Time(0), max(d, 0)))
 	return t.set(rearmed)
 }
 
@@ -172,7 +172,10 @@ func (t *TimerOf[V]) end(state, bits word) (V, bool) {
 		}
 		w.levels.slots.remove(t, w.hand)
 		if state == expired {
-			w.countExpired(t.dueTick(old))
+			w.expired++
+			if late := w.Time(0) - w.clock.span(t.dueTick(old)); late >= 0 { // or it was handed over before its deadline
+				w.late.Observe(late)
+			}
 		}
 		v := t.value
 		t.value = zero
@@ -190,21 +193,6 @@ func (t *TimerOf[V]) dueTick(at word) uint64 {
 		return t.until
 	}
 	return touchedTick(at) + t.delay + 1
-}
-
-// left returns how long it is until the deadline, or 0 if the timer is due or does not run.
-func (t *TimerOf[V]) left() time.Duration {
-	if t.word.Load()&stateMask != pending {
-		return 0
-	}
-	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at := t.word.Load()
-	if at&stateMask != pending {
-		return 0
-	}
-	return max(0, w.clock.span(t.dueTick(at))-w.Now())
 }
 
 // WasStarted reports whether the timer was ever started. An ended timer was, too.

@@ -33,6 +33,17 @@ func (s *times) Now() time.Duration {
 	return s.clock.span(s.clock.now.Load())
 }
 
+// Time returns the wheel's time as it was so long ago: the running time of the wheel by
+// then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
+// moment. It asks the clock. The wheel remembers 256 stalls. After more, the result may be too
+// late, by a third of its age at most, and is never too early.
+func (s *times) Time(ago time.Duration) time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	since := s.since()
+	return s.pace.at(since) - s.pace.counted(since, ago)
+}
+
 // Lost returns how much longer the world has gone on than the wheel's time: by all stalls, and the graces
 // after them, see [Config].Stall, and by all suspends. It is up to date at the last look at the clock.
 func (s *times) Lost() time.Duration {
@@ -70,29 +81,6 @@ func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 	}
 	c.over.Store(over)
 	return now, tick
-}
-
-// time returns the wheel's time.
-func (s *times) time() time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	return s.pace.at(s.since())
-}
-
-// timeAgo returns the wheel's time of an earlier instant: never too early, and too late as counted says.
-func (s *times) timeAgo(ago time.Duration) time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	since := s.since()
-	return s.pace.at(since) - s.pace.counted(since, ago)
-}
-
-// lagOf returns an upper bound of the time from the end of a tick to the last touch dated
-// by it.
-func (s *times) lagOf(tick uint64) time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	return s.lag.of(tick)
 }
 
 // lastOf returns the last instant of touches dated by a tick: its end and its lag, or the

@@ -45,6 +45,9 @@ func touchedOn(tick uint64) word { return tick<<touchedShift | pending }
 // touchedTick returns the tick of the last touch.
 func touchedTick(w word) uint64 { return w >> touchedShift }
 
+// isQuiet reports whether nobody has touched a running timer since it was rearmed or looked at.
+func isQuiet(w word) bool { return w&(rearmed|seen) != 0 }
+
 // isRunning reports whether a timer is pending, or due and not decided.
 func isRunning(w word) bool {
 	s := w & stateMask

@@ -144,7 +144,7 @@ var mutants = []mutant{
 		if old&stateMask != pending || w.closed {
 			return false
 		}
-		if at, _ := w.touchedBy(old); at > since {
+		if w.lastOf(touchedTick(old)) > since {
 			return false
 		}
 `, `	w := t.wheel
@@ -170,10 +170,10 @@ var mutants = []mutant{
 `, "",
 	}}},
 	{"the earliest touch is that of the next tick", []patch{{
-		"rearm.go", "From: w.clock.span(touchedTick(old)),", "From: w.clock.span(touchedTick(old) + 1),",
+		"rearm.go", "From:    w.clock.span(touchedTick(old)),", "From:    w.clock.span(touchedTick(old) + 1),",
 	}}},
 	{"a rearmed timer is due by its touch", []patch{{
-		"rearm.go", "DueAt: w.clock.span(t.dueTick(old)),", "DueAt: w.clock.span(t.dueTick(old &^ rearmed)),",
+		"rearm.go", "DueAt:   w.clock.span(t.dueTick(old)),", "DueAt:   w.clock.span(t.dueTick(old &^ rearmed)),",
 	}}},
 	{"the visit does not look again after a lost race", []patch{{
 		"hand.go", "&p.backlog.slot, never, t)\n			return\n		}\n", "&p.backlog.slot, never, t)\n			return\n		}\n		return\n",
@@ -221,7 +221,7 @@ var mutants = []mutant{
 		"filing.go", "	w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"Touched forgets the last touch of an ended timer", []patch{{
-		"rearm.go", "		return w.lastOf(touchedTick(word)), false\n", "		return 0, false\n",
+		"rearm.go", "	return w.lastOf(touchedTick(word)), isRunning(word) && isQuiet(word)\n", "	if !isRunning(word) {\n		return 0, false\n	}\n	return w.lastOf(touchedTick(word)), isQuiet(word)\n",
 	}}},
 	{"All misses a timer with a new place", slices.Concat(single, []patch{{
 		"slots.go", "	if s.moved != nil {\n		*s.moved = append(*s.moved, t)\n	}\n", "",
