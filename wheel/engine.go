@@ -30,7 +30,6 @@ type WheelOf[V any] struct {
 	done    chan struct{} // closed when the hand has gone
 	live    atomic.Int64  // pending and due timers
 	panics  atomic.Uint64
-	walking sync.Mutex // held by timers, before mu
 
 	// mu guards the fields below. In each timer it guards filed, value, until, delay
 	// and every change of the word but the touch of a pending timer. No function of

@@ -50,9 +50,6 @@ type slots[V any] struct {
 	free   []uint32    // unused ids
 	spare  *chunk[V]
 	spares int
-
-	// moved, if not nil, gets each timer with a new place.
-	moved *[]*TimerOf[V]
 }
 
 // put adds t to a slot with its visit on the given tick.
@@ -67,9 +64,6 @@ func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 			to.last.next = c
 		}
 		to.last = c
-	}
-	if s.moved != nil {
-		*s.moved = append(*s.moved, t)
 	}
 	c.entry[c.n] = t
 	t.filed = c.id<<chunkBits | c.n
@@ -108,9 +102,6 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	last.entry[last.n] = nil
 	if moved != t {
 		c.entry[i], moved.filed = moved, t.filed
-		if s.moved != nil {
-			*s.moved = append(*s.moved, moved)
-		}
 	}
 	if last.n == 0 {
 		s.unlink(last)

@@ -1,7 +1,5 @@
 package explore_test
 
-import "slices"
-
 // mutant is a fault for the explorer to find.
 type mutant struct {
 	name    string
@@ -223,10 +221,4 @@ var mutants = []mutant{
 	{"Touched forgets the last touch of an ended timer", []patch{{
 		"rearm.go", "	return w.lastOf(touchedTick(word)), isRunning(word) && isQuiet(word)\n", "	if !isRunning(word) {\n		return 0, false\n	}\n	return w.lastOf(touchedTick(word)), isQuiet(word)\n",
 	}}},
-	{"All misses a timer with a new place", slices.Concat(single, []patch{{
-		"slots.go", "	if s.moved != nil {\n		*s.moved = append(*s.moved, t)\n	}\n", "",
-	}})},
-	{"All has a timer with a new place twice", slices.Concat(single, []patch{{
-		"all.go", "return once(all, moved)", "return append(all, moved...)",
-	}})},
 }

@@ -53,7 +53,6 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 	w.since = since
 	w.workers.running = math.MaxInt32 // no worker starts: TakeUp does their work
 	w.mu.Name("mu")
-	w.walking.Name("walking")
 	w.timeMu.Name("timeMu")
 	w.clock.now.GuardedBy(&w.timeMu)
 	w.clock.over.GuardedBy(&w.timeMu)
