@@ -1,7 +1,5 @@
 package wheel
 
-import "time"
-
 // The entry of a pending timer stands in the slot of some tick, and on this tick the hand
 // visits the timer. A touch doesn't move the entry: the hand finds a later deadline, and
 // files the timer again. So one rule has to hold for every pending timer: the visit comes
@@ -21,24 +19,18 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 		// From w.hand, which the lock holds still: the clock may have moved on since a touch.
 		by = min(by, w.hand+t.delay+1)
 	}
-	if w.funcs.Limit != nil {
-		if limit := w.funcs.Limit(t.value); limit < w.clock.span(by) {
-			by = w.clock.ticks(limit)
-		}
+	if limit := w.funcs.Limit(t.value); limit < w.clock.span(by) {
+		by = w.clock.ticks(limit)
 	}
 	return max(by, w.hand+1)
 }
 
-// isAtLimit reports whether a running timer's limit has come by an instant. w.mu must be held.
-func (w *WheelOf[V]) isAtLimit(t *TimerOf[V], now time.Duration) bool {
-	return w.funcs.Limit != nil && w.funcs.Limit(t.value) <= now
-}
-
 // file makes the entry of a pending timer with the given word. w.mu must be held.
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) {
-	visit := w.visitBy(t, at) // may be after a deadline in the past
-	w.rouse(visit)
-	w.levels.file(t, w.hand, visit)
+	by := w.visitBy(t, at) // may be after a deadline in the past
+	w.rouse(by)
+	slot, visit := w.levels.place(w.hand, by)
+	w.levels.slots.put(&w.levels.slot[slot], visit, t)
 }
 
 // bringForward moves the entry of a pending timer with the given word if the visit would

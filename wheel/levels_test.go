@@ -137,3 +137,9 @@ func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
 	block := hand/v.unit + 1
 	return (block + (uint64(slot-v.first)+v.size-block%v.size)%v.size) * v.unit, v.unit
 }
+
+// file makes the entry of a timer. due must be later than hand.
+func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) {
+	slot, visit := l.place(hand, due)
+	l.slots.put(&l.slot[slot], visit, t)
+}

@@ -39,34 +39,26 @@ type TimerOf[V any] struct {
 // Touch takes no lock, unless the timer is due. It does not ask the clock: "now" is the
 // published tick, see [WheelOf.Now].
 func (t *TimerOf[V]) Touch() bool {
-	old := t.word.Load()
-	if old&stateMask == pending {
-		next := touchedOn(t.wheel.clock.now.Load())
-		if old == next || t.word.CompareAndSwap(old, next) {
-			return true
-		}
-	}
-	return t.touch()
-}
-
-// touch is Touch after a lost race, and for a timer that is due or has ended.
-func (t *TimerOf[V]) touch() bool {
 	for {
-		old := t.word.Load()
-		switch old & stateMask {
+		switch old := t.word.Load(); old & stateMask {
 		case pending:
 			next := touchedOn(t.wheel.clock.now.Load())
 			if old == next || t.word.CompareAndSwap(old, next) {
 				return true
 			}
 		case due:
-			t.wheel.mu.Lock()
-			defer t.wheel.mu.Unlock()
-			return t.set(0)
+			return t.save()
 		default:
 			return false
 		}
 	}
+}
+
+// save is Touch for a due timer.
+func (t *TimerOf[V]) save() bool {
+	t.wheel.mu.Lock()
+	defer t.wheel.mu.Unlock()
+	return t.set(0)
 }
 
 // Move moves the deadline to d from now, once: a later Touch goes back to the timer's own
@@ -120,7 +112,7 @@ func (t *TimerOf[V]) set(bit word) bool {
 				return true
 			}
 		case due:
-			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.isAtLimit(t, w.clock.span(w.clock.now.Load())) {
+			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.funcs.Limit(t.value) <= w.clock.span(w.clock.now.Load()) {
 				t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
 				return true
 			}
@@ -180,9 +172,7 @@ func (t *TimerOf[V]) end(state, bits word) (V, bool) {
 		v := t.value
 		t.value = zero
 		w.live.Add(-1)
-		if w.funcs.Ended != nil {
-			w.funcs.Ended()
-		}
+		w.funcs.Ended()
 		return v, true
 	}
 }

@@ -14,8 +14,8 @@ type fault struct {
 var faults = []fault{
 	{
 		name: "wheel-touch-lost-race", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",
-		from: "			return true\n		}\n	}\n	return t.touch()\n",
-		to:   "			return true\n		}\n		return true\n	}\n	return t.touch()\n",
+		from: "				return true\n			}\n		case due:\n			return t.save()\n",
+		to:   "				return true\n			}\n			return true\n		case due:\n			return t.save()\n",
 	},
 	{
 		name: "wheel-expire-looks-before-lock", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",

@@ -12,17 +12,10 @@ const quick = 6
 // mutants are faults of the engine. Each is a small change of the product's source.
 var mutants = []mutant{
 	{"a blind store in Touch", []patch{{
-		"timer.go", `		if old == next || t.word.CompareAndSwap(old, next) {
-			return true
-		}
-	}
-	return t.touch()`, `		t.word.Store(next)
-		return true
-	}
-	return t.touch()`,
+		"timer.go", "			if old == next || t.word.CompareAndSwap(old, next) {\n", "			if t.word.Store(next); true {\n",
 	}}},
 	{"Touch does not look again after a lost race", []patch{{
-		"timer.go", "			return true\n		}\n	}\n	return t.touch()\n", "			return true\n		}\n		return true\n	}\n	return t.touch()\n",
+		"timer.go", "				return true\n			}\n		case due:\n			return t.save()\n", "				return true\n			}\n			return true\n		case due:\n			return t.save()\n",
 	}}},
 	{"Move does not bring the visit forward", []patch{{
 		"timer.go", "				w.bringForward(t, next)\n", "",
@@ -52,16 +45,16 @@ var mutants = []mutant{
 			if state`,
 	}}},
 	{"Touch reads the tick before the word", []patch{{
-		"timer.go", `	old := t.word.Load()
-	if old&stateMask == pending {
+		"timer.go", `		switch old := t.word.Load(); old & stateMask {
+		case pending:
+			next := touchedOn(t.wheel.clock.now.Load())
+			if old == next`, `		if t.wheel == nil {
+			return false
+		}
 		next := touchedOn(t.wheel.clock.now.Load())
-`, `	if t.wheel == nil {
-		return false
-	}
-	next := touchedOn(t.wheel.clock.now.Load())
-	old := t.word.Load()
-	if old&stateMask == pending {
-`,
+		switch old := t.word.Load(); old & stateMask {
+		case pending:
+			if old == next`,
 	}}},
 	{"SetDelay looks before it has the lock", []patch{{
 		"timer.go", `	w := t.wheel
