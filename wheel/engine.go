@@ -117,9 +117,6 @@ func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	if funcs.Due == nil {
 		return nil, fmt.Errorf("%w: Due is nil", ErrArgument)
 	}
-	if funcs.Limit == nil {
-		funcs.Limit = func(V) time.Duration { return math.MaxInt64 }
-	}
 	if funcs.Ended == nil {
 		funcs.Ended = func() {}
 	}

@@ -1,5 +1,10 @@
 package wheel
 
+import (
+	"math"
+	"time"
+)
+
 // The entry of a pending timer stands in the slot of some tick, and on this tick the hand
 // visits the timer. A touch doesn't move the entry: the hand finds a later deadline, and
 // files the timer again. So one rule has to hold for every pending timer: the visit comes
@@ -14,15 +19,20 @@ package wheel
 //
 // w.mu must be held.
 func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
-	by := t.dueTick(at)
+	by := min(t.dueTick(at), w.clock.ticks(w.limit(t)))
 	if at&rearmed != 0 {
 		// From w.hand, which the lock holds still: the clock may have moved on since a touch.
 		by = min(by, w.hand+t.delay+1)
 	}
-	if limit := w.funcs.Limit(t.value); limit < w.clock.span(by) {
-		by = w.clock.ticks(limit)
-	}
 	return max(by, w.hand+1)
+}
+
+// limit returns the limit of a running timer. w.mu must be held.
+func (w *WheelOf[V]) limit(t *TimerOf[V]) time.Duration {
+	if w.funcs.Limit == nil {
+		return math.MaxInt64
+	}
+	return w.funcs.Limit(t.value)
 }
 
 // file makes the entry of a pending timer with the given word. w.mu must be held.

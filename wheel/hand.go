@@ -131,7 +131,7 @@ func (p *pass[V]) visitTaken() {
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
-		if p.funcs.Limit(t.value) > p.begun {
+		if p.limit(t) > p.begun {
 			tick := t.dueTick(old)
 			if tick > p.tick {
 				if tick != p.ahead { // it was touched, or moves down

@@ -7,9 +7,9 @@ import (
 
 // entry is a key of a [TimingWheel] with its timer.
 type entry[K comparable, V any] struct {
-	key   K // beside what a move reads of the timer
-	timer TimerOf[*entry[K, V]]
-	value V // guarded by the mu of the key's shard
+	key   K                     // beside what a move reads of the timer
+	timer TimerOf[*entry[K, V]] // its delay never changes
+	value V                     // guarded by the mu of the key's shard
 }
 
 // shard finds the entries of its keys: a hash table with open addressing and linear

@@ -112,7 +112,7 @@ func (t *TimerOf[V]) set(bit word) bool {
 				return true
 			}
 		case due:
-			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.funcs.Limit(t.value) <= w.clock.span(w.clock.now.Load()) {
+			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.limit(t) <= w.clock.span(w.clock.now.Load()) {
 				t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
 				return true
 			}

@@ -72,7 +72,7 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(key, hash)
-	if e != nil && tw.touch(e, delay) {
+	if e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		e.value = value
 		return nil
 	}
@@ -93,7 +93,7 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 // lock.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s, hash := tw.shard(key)
-	if e := s.find(key, hash); e != nil && tw.touch(e, delay) {
+	if e := s.find(key, hash); e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		return nil
 	}
 	if err := tw.check(key, delay); err != nil {
@@ -161,11 +161,6 @@ func (tw *TimingWheel[K, V]) Stop() {
 		s.len = 0
 		s.mu.Unlock()
 	}
-}
-
-// touch moves the deadline of an entry with that delay. The delay of an entry never changes.
-func (tw *TimingWheel[K, V]) touch(e *entry[K, V], delay time.Duration) bool {
-	return e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch()
 }
 
 // due runs on a worker of the wheel's.

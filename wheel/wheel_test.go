@@ -853,7 +853,7 @@ func TestRearmForEver(t *testing.T) {
 		require.True(t, timer.HandOver())
 		require.True(t, timer.Rearm(d))
 	}
-	r.wheel.funcs.Limit = func(int) time.Duration { return math.MaxInt64 }
+	r.wheel.funcs.Limit = nil
 	r.now += time.Hour
 	r.wheel.advance()
 	require.Zero(t, r.wheel.Stats().Due)
