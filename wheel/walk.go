@@ -55,12 +55,14 @@ func (w *WheelOf[V]) IdleSince(at time.Duration, from uint32) (idle []*TimerOf[V
 			c := chunks[id]
 			c.fetch()
 			for _, t := range c.entry[:c.n] {
-				if t == nil || t.word.Load()&stateMask != pending {
+				if t == nil {
 					continue
 				}
-				looked++
-				if touchedTick(t.word.Load()) < after {
-					idle = append(idle, t)
+				if word := t.word.Load(); word&stateMask == pending {
+					looked++
+					if touchedTick(word) < after {
+						idle = append(idle, t)
+					}
 				}
 			}
 			visited++
