@@ -33,7 +33,11 @@ func (t *TimerOf[V]) idle() time.Duration {
 // timers appends the timers of a list of chunks to a slice.
 func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
 	for ; c != nil; c = c.next {
-		to = c.own(to)
+		for _, t := range c.entry[:c.n] {
+			if t != nil {
+				to = append(to, t)
+			}
+		}
 	}
 	return to
 }

@@ -188,13 +188,3 @@ func (c *chunk[V]) fetch() {
 		}
 	}
 }
-
-// own appends the timers of a chunk to a slice.
-func (c *chunk[V]) own(to []*TimerOf[V]) []*TimerOf[V] {
-	for _, t := range c.entry[:c.n] {
-		if t != nil {
-			to = append(to, t)
-		}
-	}
-	return to
-}

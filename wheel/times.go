@@ -15,10 +15,10 @@ type times struct {
 	since  func() time.Duration // time since the start
 	asleep func() time.Duration // suspend time missing from since
 
-	timeMu  sync.Mutex // guards the fields below
-	pace    pace
-	lag     lagLog
-	stalled time.Duration // length of the stalls not reported yet
+	timeMu sync.Mutex // guards the fields below
+	pace   pace
+	lag    lagLog
+	told   time.Duration // of the length of all stalls
 }
 
 // Now returns the beginning of the present tick, by the wheel's time, and from now on touches
@@ -62,18 +62,15 @@ func (s *times) look(asleep time.Duration) (now time.Duration, tick uint64) {
 // publish is look. timeMu must be held.
 func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 	c := &s.clock
-	now, stalled := s.pace.look(s.since(), asleep)
-	s.stalled += stalled
+	now = s.pace.look(s.since(), asleep)
 	looked := now // at the last look
 	tick = uint64(now / c.tick)
 	if last := c.now.Load(); tick > last {
 		// A touch dated by last read it before this store, so before the second look at the
 		// clock.
 		c.now.Store(tick)
-		left, stalled := s.pace.look(s.since(), asleep)
-		s.stalled += stalled
-		s.lag.left(tick, left-c.span(last+1))
-		looked = left
+		looked = s.pace.look(s.since(), asleep)
+		s.lag.left(tick, looked-c.span(last+1))
 	}
 	over := int64(math.MaxInt64) // in a grace the hand looks at the clock, and nobody else
 	if s.pace.grace == 0 {
@@ -109,7 +106,7 @@ func (s *times) waitFor(wake time.Duration) time.Duration {
 func (s *times) takeStalled() time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()
-	stalled := s.stalled
-	s.stalled = 0
+	stalled := s.pace.stalled - s.told
+	s.told = s.pace.stalled
 	return stalled
 }

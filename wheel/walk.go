@@ -27,8 +27,10 @@ func (w *WheelOf[V]) timers() []*TimerOf[V] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.levels.slots.chunks {
-		if c != nil {
-			all = c.own(all)
+		for i := 0; c != nil && i < int(c.n); i++ {
+			if t := c.entry[i]; t != nil {
+				all = append(all, t)
+			}
 		}
 	}
 	return all

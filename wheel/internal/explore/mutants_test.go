@@ -176,12 +176,12 @@ var mutants = []mutant{
 		"hand.go", "at > p.now {", "at > p.now && false {",
 	}}},
 	{"the lag is that of the look before the tick was published", []patch{{
-		"times.go", "		left, stalled := s.pace.look(s.since(), asleep)\n", "		left, stalled := now, time.Duration(0)\n",
+		"times.go", "		looked = s.pace.look(s.since(), asleep)\n", "		looked = now\n",
 	}}},
 	{"the tick is published after the look for the lag", []patch{{
 		"times.go", `		c.now.Store(tick)
-		left, stalled := s.pace.look(s.since(), asleep)
-`, `		left, stalled := s.pace.look(s.since(), asleep)
+		looked = s.pace.look(s.since(), asleep)
+`, `		looked = s.pace.look(s.since(), asleep)
 		c.now.Store(tick)
 `,
 	}}},
@@ -206,7 +206,7 @@ var mutants = []mutant{
 `,
 	}}},
 	{"a timer filed early does not wake the hand", []patch{{
-		"sleep.go", "at < w.wake {", "at < w.wake && false {",
+		"hand.go", "at < w.wake {", "at < w.wake && false {",
 	}}},
 	{"a saved timer stays in the backlog", []patch{{
 		"filing.go", "	w.levels.slots.remove(t, w.hand)\n", "",
