@@ -141,7 +141,10 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 				return
 			}
 			if at := p.dueBy(t, old); at > p.now {
-				p.hold(t, at)
+				if p.held.first == nil || at < p.wake {
+					p.wake = at
+				}
+				p.levels.slots.put(&p.held, 0, t) // for the next pass, wanted at this instant
 				return
 			}
 		}
@@ -160,14 +163,6 @@ func (p *pass[V]) dueBy(t *TimerOf[V], at word) time.Duration {
 		return p.clock.span(t.until)
 	}
 	return sum(p.lastOf(touchedTick(at)), p.clock.span(t.delay))
-}
-
-// hold keeps a timer for the next pass, wanted at the given instant.
-func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
-	if p.held.first == nil || at < p.wake {
-		p.wake = at
-	}
-	p.levels.slots.put(&p.held, 0, t)
 }
 
 // The hand need not wake on a tick without a due timer. But a slot knows only the deadlines

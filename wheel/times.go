@@ -30,7 +30,7 @@ func (s *times) Now() time.Duration {
 		s.publish(s.pace.asleep)
 		s.timeMu.Unlock()
 	}
-	return s.clock.span(s.clock.now.Load())
+	return time.Duration(s.clock.now.Load()) * s.clock.tick
 }
 
 // Time returns the wheel's time as it was so long ago: the running time of the wheel by
@@ -70,11 +70,11 @@ func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 		// clock.
 		c.now.Store(tick)
 		looked = s.pace.look(s.since(), asleep)
-		s.lag.left(tick, looked-c.span(last+1))
+		s.lag.left(tick, looked-time.Duration(last+1)*c.tick)
 	}
 	over := int64(math.MaxInt64) // in a grace the hand looks at the clock, and nobody else
 	if s.pace.grace == 0 {
-		over = int64(sum(s.pace.looked, c.span(tick+1)-looked))
+		over = int64(s.pace.looked + time.Duration(tick+1)*c.tick - looked)
 	}
 	c.over.Store(over)
 	return now, tick
