@@ -61,16 +61,30 @@ func (t *TimerOf[V]) save() bool {
 	return t.set(0)
 }
 
+// lock locks the wheel of a running timer, and returns it with the timer's word: from now on only a
+// touch of a pending timer can change that.
+func (t *TimerOf[V]) lock() (w *WheelOf[V], old word, ok bool) {
+	if !isRunning(t.word.Load()) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
+	w.mu.Lock()
+	if old = t.word.Load(); !isRunning(old) {
+		w.mu.Unlock()
+		return nil, 0, false
+	}
+	return w, old, true
+}
+
 // Move moves the deadline to d from now, once: a later Touch goes back to the timer's own
 // delay. It reports whether the timer will live until then. False means: it had already
 // expired or been removed. With d of zero or less the timer is due on the next tick. It
 // asks the clock and takes the wheel's lock.
 func (t *TimerOf[V]) Move(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
+	w, _, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.until = w.clock.ticks(sum(w.Time(0), max(d, 0)))
 	return t.set(rearmed)
@@ -81,16 +95,11 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 // running. A due timer stays due. With d of zero or less each touch makes the timer due on the
 // next tick.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
+	w, old, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := t.word.Load()
-	if !isRunning(old) {
-		return false
-	}
 	t.delay = w.clock.ticks(d)
 	if old&stateMask == pending {
 		w.bringForward(t, old)
@@ -138,43 +147,29 @@ func (t *TimerOf[V]) Expire() (V, bool) { return t.end(expired, 0) }
 // end ends a timer. To expire, the timer must be due, and its word have all of the given bits.
 func (t *TimerOf[V]) end(state, bits word) (V, bool) {
 	var zero V
-	if !isRunning(t.word.Load()) {
+	w, old, ok := t.lock()
+	if !ok {
 		return zero, false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		switch old & stateMask {
-		case pending:
-			if state == expired {
-				return zero, false
-			}
-			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-				continue // touched meanwhile
-			}
-		case due:
-			if old&bits != bits {
-				return zero, false
-			}
-			t.word.Store(old&^stateMask | state)
-		default:
-			return zero, false
-		}
-		w.levels.slots.remove(t, w.hand)
-		if state == expired {
-			w.expired++
-			if late := w.Time(0) - w.clock.span(t.dueTick(old)); late >= 0 { // or it was handed over before its deadline
-				w.late.Observe(late)
-			}
-		}
-		v := t.value
-		t.value = zero
-		w.live.Add(-1)
-		w.funcs.Ended()
-		return v, true
+	if state == expired && (old&stateMask != due || old&bits != bits) {
+		return zero, false
 	}
+	for !t.word.CompareAndSwap(old, old&^stateMask|state) {
+		old = t.word.Load() // touched meanwhile
+	}
+	w.levels.slots.remove(t, w.hand)
+	if state == expired {
+		w.expired++
+		if late := w.Time(0) - w.clock.span(t.dueTick(old)); late >= 0 { // or it was handed over before its deadline
+			w.late.Observe(late)
+		}
+	}
+	v := t.value
+	t.value = zero
+	w.live.Add(-1)
+	w.funcs.Ended()
+	return v, true
 }
 
 // dueTick returns the due tick of a timer with the given word. wheel.mu must be held.
@@ -190,10 +185,10 @@ func (t *TimerOf[V]) WasStarted() bool { return t.word.Load() != unstarted }
 
 // Value returns the timer's value, and whether the timer is running.
 func (t *TimerOf[V]) Value() (v V, running bool) {
-	if !isRunning(t.word.Load()) {
+	w, _, running := t.lock()
+	if !running {
 		return v, false
 	}
-	t.wheel.mu.Lock()
-	defer t.wheel.mu.Unlock()
-	return t.value, isRunning(t.word.Load())
+	defer w.mu.Unlock()
+	return t.value, true
 }

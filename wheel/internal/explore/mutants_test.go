@@ -26,23 +26,18 @@ var mutants = []mutant{
 	{"the visit stores blindly", []patch{{
 		"hand.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
 	}}},
-	{"Expire looks before it has the lock", []patch{{
-		"timer.go", `	w := t.wheel
+	{"a method looks before it has the lock", []patch{{
+		"timer.go", `	if !isRunning(t.word.Load()) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		switch old & stateMask {
-		case pending:
-			if state`, `	w := t.wheel
-	old := t.word.Load()
+	if old = t.word.Load(); !isRunning(old) {`, `	if old = t.word.Load(); !isRunning(old) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		switch old & stateMask {
-		case pending:
-			old = t.word.Load()
-			if state`,
+	if !isRunning(old) {`,
 	}}},
 	{"Touch reads the tick before the word", []patch{{
 		"timer.go", `		switch old := t.word.Load(); old & stateMask {
@@ -56,31 +51,17 @@ var mutants = []mutant{
 		case pending:
 			if old == next`,
 	}}},
-	{"SetDelay looks before it has the lock", []patch{{
-		"timer.go", `	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	old := t.word.Load()
-	if !isRunning(old) {
-		return false
-	}
-	t.delay = w.clock.ticks(d)`, `	w := t.wheel
-	old := t.word.Load()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t.delay = w.clock.ticks(d)`,
-	}}},
 	{"a touch in the middle of Remove is lost", []patch{{
-		"timer.go", `			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-				continue // touched meanwhile
-			}
-`, `			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-				return zero, false
-			}
+		"timer.go", `	for !t.word.CompareAndSwap(old, old&^stateMask|state) {
+		old = t.word.Load() // touched meanwhile
+	}
+`, `	if !t.word.CompareAndSwap(old, old&^stateMask|state) {
+		return zero, false
+	}
 `,
 	}}},
 	{"Remove leaves the entry", []patch{{
-		"timer.go", "		w.levels.slots.remove(t, w.hand)\n", "",
+		"timer.go", "	w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"Remove does not count down the slot", []patch{{
 		"slots.go", "	c.slot.len--\n", "",
@@ -89,21 +70,13 @@ var mutants = []mutant{
 		"slots.go", "c.entry[i], moved.filed = moved, t.filed", "c.entry[i] = moved",
 	}}},
 	{"Expire does not ask for a touch meanwhile", []patch{{
-		"timer.go", `			if state == expired {
-				return zero, false
-			}
-`, "",
+		"timer.go", "(old&stateMask != due || old&bits != bits)", "old&bits != bits",
 	}}},
 	{"Rearm does not ask for a touch meanwhile", []patch{{
-		"rearm.go", `	old := t.word.Load()
-	if old&stateMask != due || old&bits != bits {
+		"rearm.go", `	if old&stateMask != due || old&bits != bits {
 		return false
 	}
-	f(w, old)`, `	old := t.word.Load()
-	if !isRunning(old) {
-		return false
-	}
-	if old&stateMask == pending {
+	f(w, old)`, `	if old&stateMask == pending {
 		t.word.Store(old&^stateMask | due)
 		w.levels.slots.remove(t, w.hand)
 		w.levels.slots.put(&w.backlog.slot, never, t)
@@ -112,10 +85,7 @@ var mutants = []mutant{
 	f(w, old)`,
 	}}},
 	{"ExpireSeen does not ask for a touch since the look", []patch{{
-		"timer.go", `			if old&bits != bits {
-				return zero, false
-			}
-`, "",
+		"timer.go", "(old&stateMask != due || old&bits != bits)", "old&stateMask != due",
 	}}},
 	{"RearmSeen does not ask for a touch since the look", []patch{{
 		"rearm.go", "old&stateMask != due || old&bits != bits {", "old&stateMask != due {",
@@ -127,38 +97,30 @@ var mutants = []mutant{
 		"rearm.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
 	}}},
 	{"HandOverIdle looks before the lock", []patch{{
-		"rearm.go", `	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || w.closed {
-			return false
-		}
-		if w.lastOf(touchedTick(old)) > since {
-			return false
-		}
-`, `	w := t.wheel
-	if at, _ := t.Touched(); at > since {
+		"rearm.go", `	w, old, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || w.closed {
-			return false
-		}
-`,
+	for ; old&stateMask == pending && !w.closed && w.lastOf(touchedTick(old)) <= since;`, `	if at, _ := t.Touched(); at > since {
+		return false
+	}
+	w, old, ok := t.lock()
+	if !ok {
+		return false
+	}
+	defer w.mu.Unlock()
+	for ; old&stateMask == pending && !w.closed;`,
 	}}},
 	{"Look stores blindly", []patch{{
-		"rearm.go", "		if t.word.CompareAndSwap(old, old|seen) {\n", "		if t.word.Store(old | seen); true {\n",
+		"rearm.go", `	for !t.word.CompareAndSwap(old, old|seen) {
+		old = t.word.Load() // touched meanwhile
+	}
+`, `	t.word.Store(old | seen)
+`,
 	}}},
-	{"an ended timer has been touched", []patch{{
-		"rearm.go", `		if !isRunning(old) { // it has ended while this call waited for the lock
-			return Sight{}
-		}
-`, "",
+	{"a method does not see that the timer has ended before it had the lock", []patch{{
+		"timer.go", "	if old = t.word.Load(); !isRunning(old) {\n", "	if old = t.word.Load(); false {\n",
 	}}},
 	{"the earliest touch is that of the next tick", []patch{{
 		"rearm.go", "From:    w.clock.span(touchedTick(old)),", "From:    w.clock.span(touchedTick(old) + 1),",
