@@ -17,7 +17,7 @@ type entry[K comparable, V any] struct {
 // disturb each other. The price is that it may miss an entry while others come or go, and
 // may find one that has ended. A touch of what it finds is right all the same, for the
 // timer's word tells whether it runs, and a key has one running timer. Whoever must know
-// holds mu and asks get.
+// holds mu.
 type shard[K comparable, V any] struct {
 	mu    sync.Mutex // held for all changes
 	len   int
@@ -38,14 +38,9 @@ type place[K comparable, V any] struct {
 // smallestTable is the fewest places worth a smaller table.
 const smallestTable = 8
 
-// find returns the entry of a key, or nil. Without mu it may miss it.
-func (s *shard[K, V]) find(key K, hash uint64) *entry[K, V] {
-	_, e := s.table.Load().find(key, hash)
-	return e
-}
-
 // find returns the entry of a key and its place, or the place to put it in and nil. An
-// entry on its way to another place can't make it run in circles. A nil table has no places.
+// entry on its way to another place can't make it run in circles. Without mu it may miss
+// the entry. A nil table has no places.
 func (t *table[K, V]) find(key K, hash uint64) (*place[K, V], *entry[K, V]) {
 	if t == nil {
 		return nil, nil

@@ -71,7 +71,7 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.find(key, hash)
+	_, e := s.table.Load().find(key, hash)
 	if e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		e.value = value
 		return nil
@@ -93,7 +93,7 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 // lock.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s, hash := tw.shard(key)
-	if e := s.find(key, hash); e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
+	if _, e := s.table.Load().find(key, hash); e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		return nil
 	}
 	if err := tw.check(key, delay); err != nil {
@@ -101,7 +101,7 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.timer.Move(delay) {
+	if _, e := s.table.Load().find(key, hash); e != nil && e.timer.Move(delay) {
 		return nil
 	}
 	return tw.notFound()
@@ -116,7 +116,7 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil {
+	if _, e := s.table.Load().find(key, hash); e != nil {
 		s.remove(e, hash)
 		if _, ok := e.timer.Remove(); ok {
 			return nil
