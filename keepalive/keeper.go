@@ -142,7 +142,7 @@ func (k *Keeper) Config() Config {
 // reaches them, in no particular order.
 func (k *Keeper) Guards() iter.Seq[*Guard] {
 	return func(yield func(*Guard) bool) {
-		for _, g := range k.pool.All() {
+		for _, g := range k.pool.Wheel().All() {
 			if !yield(g) {
 				return
 			}
