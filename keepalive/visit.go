@@ -48,7 +48,7 @@ type visit struct {
 	*Guard
 	policy *policy
 	seen   rules.Evidence // what came of the outcomes so far
-	looked  bool           // the socket was, and nobody was called since then
+	looked bool           // the socket was, and nobody was called since then
 	now    rules.Time     // just before that
 	raw    evidence       // as the socket said it
 	closes Reason         // of the last check that wants the connection closed
