@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser pictures tidy image vulncheck release-check help
+.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser pictures tidy image words vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -86,6 +86,9 @@ tidy: ## go mod tidy in all modules
 
 image: ## container images of both programs, for amd64 and arm64, into bin/images
 	./scripts/image
+
+words: ## the words of all pages, and whether they are too many
+	./scripts/words -check
 
 vulncheck: ## known vulnerabilities in what users get; needs vuln.go.dev
 	./scripts/vulncheck

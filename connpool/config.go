@@ -8,6 +8,8 @@ import (
 	"math"
 	"reflect"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 
 	// ErrArgument is the error for an argument out of bounds. The wrapping error names the
 	// values and the limit.
-	ErrArgument = errors.New("connpool: invalid argument")
+	ErrArgument error = argument.Error("connpool")
 )
 
 const (

@@ -1,17 +1,17 @@
 package debughttp
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 // ErrArgument says that an argument is out of bounds. The wrapping error names the value and the
 // limit.
-var ErrArgument = errors.New("debughttp: invalid argument")
+var ErrArgument error = argument.Error("debughttp")
 
 const (
 	// maxRecent is how many ends are kept, some 200 bytes each.

@@ -4,6 +4,7 @@ package docs_test
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -19,6 +20,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
+
+func Example_firstLines() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
+	ln = k.Listener(ln)                                // any net.Listener; put TLS around the result
+	conn, err := ln.Accept()                           // a net.Conn with a timeout
+	n, err := io.Copy(conn, conn)                      // your protocol: what the peer sends keeps the connection
+	silent := errors.Is(err, keepalive.ErrIdleTimeout) // after 30 seconds without a byte
+	fmt.Println(n, silent)
+}
 
 func Example_quickStart() {
 	k, err := keepalive.New(keepalive.Config{Timeout: 2 * time.Second})

@@ -13,7 +13,7 @@ require (
 	github.com/mochi-mqtt/server/v2 v2.7.9
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/pion/dtls/v3 v3.1.15
-	github.com/pires/go-proxyproto v0.8.1
+	github.com/pires/go-proxyproto v0.15.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/quic-go/quic-go v0.65.0
 	github.com/redis/go-redis/v9 v9.23.0

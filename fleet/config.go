@@ -47,7 +47,7 @@ type Config struct {
 	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of
 	// go-redis. Make it with MaxRetries -1 and with ContextTimeoutEnabled; otherwise Timeout
 	// has no effect. The caller closes it. URL is the alternative for callers without a client.
-	// Exactly one of the two is needed. README.md lists the commands for a Redis user with few
+	// Exactly one of the two is needed. docs/redis.md lists the commands for a Redis user with few
 	// rights.
 	Redis goredis.UniversalClient
 	URL   string

@@ -424,10 +424,10 @@ func TestAUserWhoMayNotPublishIsAnswered(t *testing.T) {
 	require.Equal(t, []verdict{superseded, kicked}, verdicts)
 }
 
-// README.md says which commands a user of Redis needs.
+// docs/redis.md says which commands a user of Redis needs.
 func TestAUserWithTheCommandsThatAreNeededHasThemAll(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("README.md")
+	page, err := os.ReadFile("docs/redis.md")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^ACL SETUSER gateway .*$`).FindString(string(page))
 	prefix := prefix()

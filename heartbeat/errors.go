@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 
 	// ErrArgument says that an argument is out of bounds. The wrapping error names the values
 	// and the limit.
-	ErrArgument = errors.New("heartbeat: invalid argument")
+	ErrArgument error = argument.Error("heartbeat")
 
 	// ErrNoAnswer says that the server did not answer a beat in time, or did not even take it, or
 	// took nothing more of a Write.

@@ -116,7 +116,7 @@ func (p Probing) check(cfg Config) error {
 // probe sends a probe, because of ReadIdle, WriteIdle or a silence. After a panic the peer has its time to answer, too: it
 // is not to blame.
 func (v *visit) probe(why rules.Reason) {
-	k, u, a := v.keeper, v.user(), v.seen.About(why)
+	k, u, a := v.keeper, v.extras(), v.seen.About(why)
 	a.Probed = rules.Sent
 	send := func() error { return v.policy.Probe.Send(v.conn) }
 	if up := v.upgradeNow(); up != nil {
@@ -148,7 +148,7 @@ func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 		return 0, false
 	}
 	g.mu.Lock()
-	if u := g.userNow(); u != nil && u.probed != 0 {
+	if u := g.extrasNow(); u != nil && u.probed != 0 {
 		roundTrip = time.Duration(max(0, g.keeper.now()-u.probed)) // just after a stop, now may be the last look at the clock
 		u.probed, u.roundTrip = 0, roundTrip
 		if roundTrip > 0 {

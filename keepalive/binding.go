@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Bind begins to guard a connection with the zero Guard g. It is for adapters, see package adapter. conn is the
@@ -32,38 +31,35 @@ func (k *Keeper) Bind(g *Guard, conn any, a adapter.Adapter, remote net.Addr) er
 	g.conn = conn
 	tells := false
 	_ = a.Control(g.Binding(), func(fd uintptr) { tells = socketTells(fd) })
-	err := k.guard(g, conn, a, remote, tells)
+	err := k.admit(g, conn, a, remote, tells)
 	k.countRefused(err)
 	return err
 }
 
 // Binding returns what an adapter, and a protocol above the connection, call for it. Programs don't need it. The
 // Binding of a nil Guard has no connection, and its Upgrade fails. Nothing else may be called.
-func (g *Guard) Binding() adapter.Binding { return (*binding)(g) }
+func (g *Guard) Binding() adapter.Binding { return binding{g} }
 
 // binding is a Guard for its adapter.
-type binding Guard
+type binding struct{ *Guard }
 
-func (b *binding) guard() *Guard { return (*Guard)(b) }
+func (b binding) Scratch() *uint32 { return &b.scratch }
+func (b binding) Tells() bool      { return b.tells() }
+func (b binding) Read()            { b.read() }
+func (b binding) Wrote()           { b.wrote() }
+func (b binding) Decide()          { b.visit() }
+func (b binding) Release() bool    { return b.release() }
+func (b binding) Lose()            { b.lose() }
 
-func (b *binding) Conn() any        { return b.guard().Conn() }
-func (b *binding) Scratch() *uint32 { return &b.scratch }
-func (b *binding) Tells() bool      { return b.guard().tells() }
-func (b *binding) Read()            { b.guard().read() }
-func (b *binding) Wrote()           { b.guard().wrote() }
-func (b *binding) Decide()          { b.guard().visit() }
-func (b *binding) Release() bool    { return b.guard().release() }
-func (b *binding) Lose()            { b.guard().lose() }
-
-func (b *binding) Reason() net.Error {
-	if why := b.guard().reason(); why != 0 {
+func (b binding) Reason() net.Error {
+	if why := b.reason(); why != 0 {
 		return why
 	}
 	return nil
 }
 
-func (b *binding) Closed(byPeer bool) {
-	why := b.guard().reason()
+func (b binding) Closed(byPeer bool) {
+	why := b.reason()
 	switch {
 	case why != 0:
 	case byPeer:
@@ -71,19 +67,20 @@ func (b *binding) Closed(byPeer bool) {
 	default:
 		why = ReasonLocal
 	}
-	b.guard().closed(why)
+	b.closed(why)
 }
 
-func (b *binding) Upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
-	return b.guard().upgrade(probe, farewell)
+func (b binding) Upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
+	return b.upgrade(probe, farewell)
 }
 
-func (b *binding) CountBacklog(counts bool) { b.guard().setFlag(flagBacklog, counts) }
-func (b *binding) Exchanges(ending func(), closeLayers func() error) {
-	b.guard().exchanges(ending, closeLayers)
+func (b binding) Hold(by int32)            { b.hold(by) }
+func (b binding) CountBacklog(counts bool) { b.setFlag(flagBacklog, counts) }
+func (b binding) Exchanges(ending func(), closeLayers func() error) {
+	b.exchanges(ending, closeLayers)
 }
-func (b *binding) Exchange(underWay bool) { b.guard().exchange(underWay) }
-func (b *binding) Begins(begins bool)     { b.guard().setFlag(flagBegins, begins) }
+func (b binding) Exchange(underWay bool) { b.exchange(underWay) }
+func (b binding) Begins(begins bool)     { b.setFlag(flagBegins, begins) }
 
 // Binder returns what an adapter calls for the Keeper, or nil for one that New has not made: nil and the zero Keeper
 // can keep nobody, and a function that takes a Keeper should refuse both at once. Programs don't need it.
@@ -91,31 +88,28 @@ func (k *Keeper) Binder() adapter.Binder {
 	if !k.isMade() {
 		return nil
 	}
-	return (*binder)(k)
+	return binder{k}
 }
 
 // binder is a Keeper for its adapters.
-type binder Keeper
+type binder struct{ *Keeper }
 
-func (b *binder) Logger() *slog.Logger { return b.log }
+func (b binder) Logger() *slog.Logger { return b.log }
 
-func (b *binder) Drain(ctx context.Context, told func()) error {
-	return (*Keeper)(b).drain(ctx, 0, told)
-}
+func (b binder) Drain(ctx context.Context, told func()) error { return b.drain(ctx, 0, told) }
 
 // Refuse takes room to be made by an eviction for room.
-func (b *binder) Refuse() net.Error {
-	k := (*Keeper)(b)
-	room := k.policy.Load().Room
+func (b binder) Refuse() net.Error {
+	room := b.policy.Load().Room
 	var why Reason
 	switch {
-	case k.draining.Load():
+	case b.draining.Load():
 		why = ReasonDrain
-	case room.MaxConns > 0 && room.Full != pool.EvictIdlest && k.Len() >= room.MaxConns:
+	case room.MaxConns > 0 && room.Full != FullEvict && b.Len() >= room.MaxConns:
 		why = ReasonFull
 	default:
 		return nil
 	}
-	k.countRefused(why)
+	b.countRefused(why)
 	return why
 }

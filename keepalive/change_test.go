@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A change of the config reaches connections within their old timeout, longer and shorter:
@@ -229,7 +228,7 @@ func TestDryRunClosesNobody(t *testing.T) {
 
 func TestUpdateKeepsWhatCannotChange(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
-	room := Room{MaxConns: 5, Full: pool.EvictIdlest, MinIdle: time.Minute}
+	room := Room{MaxConns: 5, Full: FullEvict, MinIdle: time.Minute}
 	k := newKeeper(t, Config{Tick: 20 * ms, Logger: logger, Room: room})
 	require.NoError(t, k.Update(Config{Room: room}), "zero means the same")
 	require.Equal(t, 20*ms, k.Config().Tick)

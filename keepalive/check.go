@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/cow"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -35,8 +34,8 @@ type Check struct {
 	//
 	// Inspect is called by one of a few workers, and on gnet in the connection's event loop, so it must not block. There are
 	// no two calls for the same connection at the same time, and any number for different ones. Of several checks that are due,
-	// the one that was due first is called first. A Close has no effect if the peer was heard during the call: the connection
-	// is inspected again next. After a panic, or runtime.Goexit, the connection stays until the next inspection.
+	// the one that was due first is called first. A Close is void if the peer was heard during the call, and the next
+	// inspection decides: after a negative next, that comes after Every. After a panic, or runtime.Goexit, the connection stays until the next inspection.
 	Inspect func(g *Guard, info Info) (next time.Duration, verdict Verdict)
 }
 
@@ -62,7 +61,7 @@ func (cfg Config) checkChecks() error {
 			errs = append(errs, wrong("%s.Inspect, must not be nil", name))
 		}
 	}
-	if _, err := withNames(cfg.Checks); err != nil {
+	if _, err := withNames(slices.Clone(checkNames.All()), cfg.Checks); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -72,21 +71,10 @@ func (cfg Config) checkChecks() error {
 const maxChecks = 50
 
 // checkNames are the names of all checks in this process, in the order of their reasons. None goes away.
-var checkNames struct {
-	mu  sync.Mutex // held while one is added
-	all atomic.Pointer[[]string]
-}
+var checkNames cow.List[string]
 
-func namesOfChecks() []string {
-	if all := checkNames.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-// withNames returns all names, with those of some checks.
-func withNames(checks []Check) ([]string, error) {
-	all := slices.Clone(namesOfChecks())
+// withNames adds the names of some checks to all names.
+func withNames(all []string, checks []Check) ([]string, error) {
 	for _, c := range checks {
 		if !slices.Contains(all, c.Name) {
 			all = append(all, c.Name)
@@ -100,19 +88,13 @@ func withNames(checks []Check) ([]string, error) {
 
 // nameChecks gives the checks of a config their reasons.
 func nameChecks(checks []Check) error {
-	checkNames.mu.Lock()
-	defer checkNames.mu.Unlock()
-	all, err := withNames(checks)
-	if err == nil {
-		checkNames.all.Store(&all)
-	}
-	return err
+	return checkNames.Change(func(all []string) ([]string, error) { return withNames(all, checks) })
 }
 
 // CheckReason returns the reason of connections closed by the check of that name, see [Config].Checks. It is 0 if no Keeper
 // of this process has ever had one.
 func CheckReason(name string) Reason {
-	if i := slices.Index(namesOfChecks(), name); i >= 0 {
+	if i := slices.Index(checkNames.All(), name); i >= 0 {
 		return reasons + Reason(i)
 	}
 	return 0
@@ -135,7 +117,7 @@ func (c *checks) next() (i int, at rules.Time) {
 
 // checksNow returns when the next check comes, of the policy in force, or 0. mu must be held.
 func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
-	u := g.userNow()
+	u := g.extrasNow()
 	switch {
 	case len(p.Checks) == 0:
 		if u != nil {
@@ -147,7 +129,7 @@ func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
 		for i, check := range p.Checks {
 			c.at[i] = now.Add(check.Every)
 		}
-		u = g.userLocked()
+		u = g.extrasLocked()
 		u.checks = c
 	}
 	_, at := u.checks.next()
@@ -156,7 +138,7 @@ func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
 
 // inspect has the user inspect the connection, by the check that was due first.
 func (v *visit) inspect() {
-	k, c := v.keeper, v.user().checks
+	k, c := v.keeper, v.extras().checks
 	i, _ := c.next() // only visits use them
 	check := v.policy.Checks[i]
 	next, verdict := check.Every, Ignore
@@ -165,7 +147,7 @@ func (v *visit) inspect() {
 	if !open { // it has been closed meanwhile
 		return
 	}
-	v.tellSocket(&info)
+	v.fillSocket(&info)
 	v.call("Checks "+check.Name, func() {
 		n, w := check.Inspect(v.Guard, info)
 		next, verdict = cmp.Or(n, check.Every), w
@@ -175,13 +157,16 @@ func (v *visit) inspect() {
 		c.at[i] = rules.Never
 	}
 	if verdict == Close {
+		if next < 0 { // the verdict may turn out to be void
+			c.at[i] = k.now().Add(check.Every)
+		}
 		v.closes = CheckReason(check.Name)
 		v.seen.Checked = rules.Reason(v.closes)
 	}
 }
 
-// tellSocket fills in what the visit's last look at the socket has found.
-func (v *visit) tellSocket(info *Info) {
+// fillSocket fills in what the visit's last look at the socket has found.
+func (v *visit) fillSocket(info *Info) {
 	k, e := &v.seen.Socket, &v.raw
 	info.Received, info.Unread = k.Arrived, k.Unread
 	info.Acked, info.Unacked, info.Retransmits = e.answered, e.unacked, e.retransmits

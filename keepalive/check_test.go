@@ -323,3 +323,22 @@ func TestAnAverageRoundTripThatIsTooLongForTooLong(t *testing.T) {
 		time.Sleep(time.Second) // the answers under way
 	})
 }
+
+// A Close that the peer's heartbeat makes void is no end of a check that wanted to come once only.
+func TestALastInspectionComesAgainAfterAVoidClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		k := newKeeper(t, inspects("once", 10*time.Second, func(g *Guard, _ Info) (time.Duration, Verdict) {
+			if calls++; calls == 1 {
+				g.Touch()
+			}
+			return -1, Close
+		}))
+		begin := time.Now()
+		c, peer := pipe(k)
+		defer peer.Close()
+		beatBetween(t, c)
+		requireClosed(t, k, c, CheckReason("once"), begin, 20*time.Second)
+		require.Equal(t, 2, calls)
+	})
+}

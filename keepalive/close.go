@@ -11,16 +11,16 @@ import (
 
 // condemn makes the Keeper close the connection whatever its peer says until then.
 func (g *Guard) condemn(why Reason) {
-	g.decideSoon(func(m *more) { m.state = m.state.Condemned(rules.Reason(why)) })
+	g.decideSoon(func(m *rare) { m.state = m.state.Condemned(rules.Reason(why)) })
 }
 
 // end gives the connection up and lets the adapter close it, unless the connection was touched or closed meanwhile.
 func (v *visit) end(out rules.Outcome) {
 	k := v.keeper
-	k.leaving.Add(1) // first: drains count the connection at every moment
+	k.unclosed.Add(1) // first: drains count the connection at every moment
 	reason := Reason(out.Why)
 	if !v.giveUp(reason, out.Anyway) {
-		k.leaving.Add(-1)
+		k.unclosed.Add(-1)
 		return
 	}
 	closing := v.policy.Closing
@@ -53,7 +53,7 @@ func (v *visit) giveUp(reason Reason, anyway bool) bool {
 	}
 	_, ok := give()
 	if ok {
-		g.setReason(reason)
+		g.flags.Or(uint32(reason) << reasonShift)
 	}
 	return ok
 }
@@ -85,12 +85,12 @@ func (g *Guard) closed(reason Reason) {
 	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
 	if g.reason() != 0 {
 		k.bursts.closed(k, reason)
-		defer k.leaving.Add(-1) // even after runtime.Goexit
+		defer k.unclosed.Add(-1) // even after runtime.Goexit
 	}
 	if onClose := k.policy.Load().OnClose; onClose != nil {
 		defer k.call("OnClose", func() { onClose(g.conn, reason) })
 	}
-	k.tellWatchers(g, reason, age)
+	k.callWatchers(g, reason, age)
 }
 
 // forget gives back the share of a connection and ends its context, after its guarding has
@@ -99,10 +99,10 @@ func (g *Guard) forget(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
 	var share *share
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		share, m.share = m.share, nil
 	}
-	end := g.userNow().end()
+	end := g.extrasNow().contextEnd()
 	g.mu.Unlock()
 	g.keeper.shares.giveBack(share)
 	end(why)

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 )
 
 func farewell(_ any, reason Reason) []byte { return []byte("BYE " + reason.String() + "\n") }
@@ -257,4 +260,32 @@ func TestAFarewellGoesOnAfterTheEndOfTheKeeper(t *testing.T) {
 		require.Equal(t, []Reason{ReasonIdle}, told)
 		require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
 	})
+}
+
+// Closing.Timeout bounds the last words of TLS below the Keeper, too. TLS itself gives its peer five seconds.
+func TestTheLastWordsOfALayerAreBounded(t *testing.T) {
+	cert, _ := certtest.New(t)
+	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
+		synctest.Test(t, func(t *testing.T) {
+			var age time.Duration
+			begin := time.Now()
+			k := newKeeper(t, Config{
+				Timeout: 10 * time.Second,
+				Closing: Closing{Mode: mode, Timeout: 500 * ms},
+				OnClose: func(any, Reason) { age = time.Since(begin) },
+			})
+			here, there := net.Pipe()
+			defer there.Close()
+			over := tls.Server(here, &tls.Config{Certificates: []tls.Certificate{cert}})
+			go func() {
+				_ = tls.Client(there, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
+			}() // and reads nothing
+			require.NoError(t, over.Handshake())
+			k.Conn(over)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.GreaterOrEqual(t, age, 10*time.Second)
+			require.LessOrEqual(t, age, 10*time.Second+500*ms+time.Second, "%v", mode)
+		})
+	}
 }

@@ -75,8 +75,9 @@ type Config struct {
 	// Checks are policies of the program's own, see Check. Nil means none, which costs nothing.
 	Checks []Check
 
-	// Advise counts silences by their length, see Stats.Silences. It costs some nanoseconds per touch, and
-	// Keeper.Stats looks at all connections for the silences that go on. It does not work with ActivityKernel.
+	// Advise counts silences by their length, see Stats.Silences. It costs some nanoseconds per touch, a lock of the
+	// connection's after a silence of a tick, and a lock of the Keeper's after one of an eighth of the timeout. Keeper.Stats
+	// looks at all connections for the silences that go on. Advise does not work with ActivityKernel.
 	Advise bool
 
 	// OnIdle is asked before a connection is closed for a silence: ReasonIdle,
@@ -342,8 +343,9 @@ func (a Activity) life(tells bool) rules.Life {
 
 // Closing says how the Keeper closes connections.
 type Closing struct {
-	// Farewell returns the last bytes for a connection closed by the Keeper. They are written
-	// past all layers above, so not below TLS. Nil, or no bytes, means none.
+	// Farewell returns the last bytes for a connection closed by the Keeper. They go straight to the connection inside: a
+	// peer behind TLS above the Keeper would take them for a broken record, so leave Farewell nil there. Nil, or no
+	// bytes, means none.
 	Farewell func(conn any, reason Reason) []byte
 
 	// Timeout bounds the farewell: how long its bytes may take to leave, and with CloseHalf
@@ -360,8 +362,8 @@ type Closing struct {
 	MaxPerSecond int
 
 	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a
-	// policy is counted, once for each policy, and left alone until it is heard again.
-	// Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
+	// policy is counted and left alone: once for a silence, until the peer is heard again, once for Age, and for Rate
+	// and a Check each time that they would close it. Age.OnMax is not called. Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
 	// See Stats.WouldClose and Stats.Silences.
 	DryRun bool
 }

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// Conn returns a guarded connection that behaves like c. Its methods are those of c, as far as
+// Conn returns a guarded connection that behaves like c. Unless it is refused, its methods are those of c, as far as
 // a net.Conn has them, with ReadFrom and WriteTo, by which splice and sendfile still happen;
 // CloseRead, CloseWrite and SyscallConn if c has them; and NetConn, which returns c.
 // Give net.Buffers to ReadFrom: it is one writev. Their WriteTo is that for connections of package
@@ -38,7 +39,7 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	if g := Of(c); g != nil && g.keeper == k {
 		return c
 	}
-	guarded, err := k.guarded(c)
+	guarded, err := k.wrap(c)
 	switch {
 	case err == nil:
 		return guarded
@@ -48,15 +49,13 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	}
 	k.countRefused(err)
 	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
-	refused.refuse(ReasonFull)
-	if errors.Is(err, ReasonDrain) {
-		refused.refuse(ReasonDrain)
-	}
+	reason, _ := errors.AsType[Reason](err)
+	refused.refuse(cmp.Or(reason, ReasonFull))
 	return refused
 }
 
-// guarded returns a guarded connection, with as many methods as inner has.
-func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
+// wrap returns a guarded connection, with as many methods as inner has.
+func (k *Keeper) wrap(inner net.Conn) (net.Conn, error) {
 	var c interface {
 		net.Conn
 		self() *conn
@@ -88,14 +87,13 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	if remote == nil {
 		self.flags.Store(connUnknown)
 	}
-	if err := k.guard(self.guard, c, self, remote, tells); err != nil {
+	if err := k.admit(self.guard, c, self, remote, tells); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// conn is a guarded connection without a socket to ask, such as a net.Pipe. The types below add
-// the methods of some connections only.
+// conn is a guarded connection. The types below add the methods of some connections only.
 type conn struct {
 	inner  net.Conn
 	keeper *Keeper
@@ -106,7 +104,7 @@ type conn struct {
 
 	noted     *noted        // nil if the socket tells all
 	flags     atomic.Uint32 // connUnknown, connBroken
-	ended     atomic.Uint32 // why the Keeper has closed it, a Reason or 0
+	ended     atomic.Uint32 // the Reason that calls of the program return from now on, or 0; the guard's is there once the end is decided
 	transfers atomic.Int32  // running ReadFrom and WriteTo
 	writing   atomic.Int32  // running calls of Write
 	parting   atomic.Pointer[parting]
@@ -116,9 +114,6 @@ const (
 	connUnknown = 1 << iota // RemoteAddr may block: PROXY header unread
 	connBroken              // the peer has closed it, or it broke
 )
-
-// isBlind reports whether nobody can tell if bytes wait in the connection.
-func (c *conn) isBlind() bool { return c.noted != nil && c.noted.blind }
 
 // isUnknown reports whether the address of the peer is unknown so far.
 func (c *conn) isUnknown() bool { return c.flags.Load()&connUnknown != 0 }
@@ -179,7 +174,7 @@ func (c *conn) Peer(adapter.Binding) net.Addr { return nil }
 func (c *conn) NetConn() net.Conn { return c.inner }
 
 func (c *conn) Read(p []byte) (int, error) {
-	c.guard.asks()
+	c.guard.readsOn()
 	n, err := c.read(p)
 	if n > 0 {
 		c.guard.came()
@@ -319,15 +314,15 @@ func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 		return
 	}
 	go func() {
-		defer func() { // even after runtime.Goexit
-			c.shut(mode)
-			g.closed(reason)
-		}()
 		end := time.AfterFunc(e.Timeout, func() { // deadlines are the program's
 			c.parted() // first: a Read fails with the close
-			_ = c.inner.Close()
+			_ = c.innermost().Close()
 		})
-		defer end.Stop()
+		defer func() { // even after runtime.Goexit
+			c.shut(mode) // last words of a layer may have to wait, too
+			end.Stop()
+			g.closed(reason)
+		}()
 		if up != nil {
 			c.part(up, e.Timeout)
 		}
@@ -352,6 +347,13 @@ func (c *conn) isLayered() bool {
 		}
 	}
 	return false
+}
+
+// innermost returns the connection inside all others.
+func (c *conn) innermost() (layer net.Conn) {
+	for layer = range socket.Layers(c.inner, c.keeper.unwrap()) {
+	}
+	return layer
 }
 
 // dropUnsent makes the close of a connection, or of the one inside it, drop all bytes that are not sent yet.

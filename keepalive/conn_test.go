@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A program that reads and writes with deadlines of its own, in vain, keeps no connection.
@@ -196,7 +195,7 @@ func TestDeadlinesAreExactOnABusyServerWhileTheHandSleeps(t *testing.T) {
 // Somebody else takes the room between the wait and the accepted connection.
 func TestAnAcceptThatWaitsForRoomOnceMoreEndsWithItsListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Room: Room{MaxConns: 1, Full: pool.Wait}})
+		k := newKeeper(t, Config{Room: Room{MaxConns: 1, Full: FullWait}})
 		inner := &pipeListener{conns: make(chan net.Conn)}
 		ln := k.Listener(inner)
 		ended := make(chan error, 1)

@@ -29,7 +29,7 @@
 // # Policies
 //
 // [Config] has more reasons to end a connection, and to keep it: a time for the first message,
-// probes, an age, rates, room, pressure. All are off unless set, and none makes a touch slower.
+// probes, an age, rates, room, pressure. All are off unless set, and none makes a touch slower but Advise.
 // docs/policies.md goes through them.
 //
 // # Not to be confused

@@ -150,7 +150,7 @@ func (k *Keeper) awaitFarewells(dismissed []*Guard) {
 		for len(dismissed) > 0 && !dismissed[0].isOpen() {
 			dismissed = dismissed[1:]
 		}
-		if len(dismissed) == 0 && k.leaving.Load() == 0 {
+		if len(dismissed) == 0 && k.unclosed.Load() == 0 {
 			return
 		}
 	}
@@ -164,7 +164,7 @@ func (k *Keeper) Resume() {
 
 // remaining returns how many connections have not ended: the guarded ones, and those with a
 // farewell under way. One that is just ending may count twice.
-func (k *Keeper) remaining() int { return k.Len() + int(k.leaving.Load()) }
+func (k *Keeper) remaining() int { return k.Len() + int(k.unclosed.Load()) }
 
 func (k *Keeper) notDrained(ctx context.Context, cut int) error {
 	n := k.remaining()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func drained(t *testing.T, c net.Conn) {
@@ -355,7 +354,7 @@ func TestResumeWhileDraining(t *testing.T) {
 // Held connections are not evicted, and don't stop the eviction of others.
 func TestHeldConnectionsStopEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 100, Full: pool.EvictIdlest}})
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 100, Full: FullEvict}})
 		for range 70 {
 			c, _ := pipe(k)
 			defer Of(c).Hold()()
@@ -480,7 +479,7 @@ func TestIdleOfIgnored(t *testing.T) {
 // A dry run evicts nobody.
 func TestDryRunEvicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 1, Full: pool.EvictIdlest}, Closing: Closing{DryRun: true}})
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 1, Full: FullEvict}, Closing: Closing{DryRun: true}})
 		_, _ = pipe(k)
 		time.Sleep(time.Minute)
 		_, _ = pipe(k)

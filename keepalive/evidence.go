@@ -63,7 +63,7 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 	}
 	switch a := g.adapter.(type) {
 	case *conn:
-		a.tell(&s)
+		a.fill(&s)
 		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
 	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g.Binding())
@@ -123,8 +123,8 @@ type noted struct {
 	seenAt rules.Time
 }
 
-// stamp is an instant by the clock, and not by the wheel's time: that takes a lock of all connections. A visit
-// finds out what it is by the wheel's time, once: later it may have forgotten stalls since then.
+// stamp is an instant by the system's clock: reading the wheel's time takes a lock that all connections share. A visit
+// converts it once and keeps that, since the wheel forgets old stalls.
 type stamp struct {
 	since atomic.Int64
 	known int64 // what at is of; only a visit uses both
@@ -155,9 +155,9 @@ func (n *noted) read(bytes int) {
 	n.bytes.Add(uint64(bytes))
 }
 
-// tell fills in what the socket of the connection can't tell. Unread bytes have arrived when
+// fill fills in what the socket of the connection can't tell. Unread bytes have arrived when
 // they are first seen, at the latest.
-func (c *conn) tell(s *rules.Socket) {
+func (c *conn) fill(s *rules.Socket) {
 	n := c.noted
 	tells := c.guard.tells()
 	s.Moves = tells && c.transfers.Load() > 0

@@ -22,7 +22,7 @@ func ask(fd uintptr) evidence {
 		e.full = n > 0 && isFull(int(fd), n)
 	}
 	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-		e.tell(info)
+		e.fill(info)
 	}
 	return e
 }
@@ -56,8 +56,8 @@ func isUnixgram(fd int) bool {
 // leastPacket is what Linux charges for a packet of one byte: SKB_TRUESIZE of it, or a little less since Linux 6.3.
 const leastPacket = 768
 
-// tell fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.
-func (e *evidence) tell(info *unix.TCPInfo) {
+// fill fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.
+func (e *evidence) fill(info *unix.TCPInfo) {
 	e.received = atLeast(info.Last_data_recv)
 	e.sent = sentAtLeast(info)
 	e.acked = ackedAtLeast(info)

@@ -41,7 +41,7 @@ func TestWhatIsKnownFromTheFiguresOfTheKernel(t *testing.T) {
 func TestWhatASocketTells(t *testing.T) {
 	tell := func(info unix.TCPInfo) evidence {
 		e := evidence{unread: 30}
-		e.tell(&info)
+		e.fill(&info)
 		return e
 	}
 	info := unix.TCPInfo{Last_data_recv: 1000, Last_data_sent: 2000, Last_ack_recv: 3000, Rtt: 50_000, Bytes_received: 100, Bytes_acked: 40}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Any server that takes a net.Listener.
@@ -241,7 +240,7 @@ func ExampleConfig_pressure() {
 		Timeout: 5 * time.Minute,
 		Room: keepalive.Room{
 			MaxConns: 100_000,
-			Full:     pool.EvictIdlest,
+			Full:     keepalive.FullEvict,
 			MinIdle:  10 * time.Second,
 			Pressure: keepalive.Pressure{Timeout: 30 * time.Second, Used: func() float64 {
 				sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}

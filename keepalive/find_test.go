@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"reflect"
@@ -129,6 +130,43 @@ func TestOfFindsGuards(t *testing.T) {
 	}
 	for beats, conn := range []any{g, foreign{g}, &fakeLoopConn{ctx: g}} {
 		require.True(t, Touch(conn))
-		require.EqualValues(t, beats+1, g.more.Load().beats.Load())
+		require.EqualValues(t, beats+1, g.rare.Load().beats.Load())
 	}
+}
+
+func TestOfConnNeedsAGuard(t *testing.T) {
+	k := newKeeper(t, Config{})
+	a, b := net.Pipe()
+	defer b.Close()
+	c := k.Conn(a)
+	g, err := OfConn(c)
+	require.NoError(t, err)
+	require.Same(t, Of(c), g)
+	g, err = OfConn(tls.Client(c, &tls.Config{ServerName: "x"}))
+	require.NoError(t, err)
+	require.Same(t, Of(c), g)
+	require.NoError(t, c.Close())
+	_, err = OfConn(c)
+	require.NoError(t, err, "a guard stays the handle of its connection")
+
+	for _, c := range []net.Conn{nil, b, (*tls.Conn)(nil)} {
+		g, err = OfConn(c)
+		require.ErrorIs(t, err, ErrNotGuarded)
+		require.ErrorContains(t, err, fmt.Sprintf("%T", c))
+		require.Nil(t, g)
+	}
+}
+
+// early is a connection of another framework whose guard is not there yet.
+type early struct {
+	g    *Guard
+	name string
+}
+
+func (e early) SafeContext() any { return e.g }
+
+func TestTouchOfAConnectionWithoutItsGuardYet(t *testing.T) {
+	require.False(t, Touch(early{}))
+	require.Nil(t, Of(early{}))
+	require.False(t, Touch(early{g: new(Guard)}))
 }

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -37,22 +38,22 @@ type Guard struct {
 	visited bool     // a worker, or the event loop, decides about it
 	again   bool     // and has to do so once more
 	scratch uint32   // the adapter's, and not guarded
-	more    atomic.Pointer[more]
+	rare    atomic.Pointer[rare]
 }
 
-// more is the state of some connections only, 160 bytes. It is made once.
-type more struct {
-	limit atomic.Int64  // when to decide at the latest, touched or not
-	beats atomic.Uint32 // touches counted
-	state rules.State
-	share *share
-	user  *user
+// rare is the state that most connections don't need, 160 bytes. It is made once.
+type rare struct {
+	limit  atomic.Int64  // when to decide at the latest, touched or not
+	beats  atomic.Uint32 // touches counted, see flagCounts
+	state  rules.State
+	share  *share
+	extras *extras
 }
 
 const (
 	lifeMask     = 3       // a rules.Life
 	flagTells    = 1 << 2  // its socket knows when bytes last arrived
-	flagCounts   = 1 << 3  // touches are counted
+	flagCounts   = 1 << 3  // touches are counted, in rare, which is there
 	flagBegun    = 1 << 4  // it guards a connection, or has guarded one
 	flagOpen     = 1 << 5  // it guards a connection
 	flagUpgraded = 1 << 6  // it has an upgrade
@@ -61,7 +62,7 @@ const (
 	flagUnread   = 1 << 9  // see rules.Evidence.Unread
 	flagBegins   = 1 << 10 // see adapter.Protocol
 	flagCame     = 1 << 11 // bytes have come after the last exchange
-	flagAsks     = 1 << 12 // and the program reads on: they are no whole exchange
+	flagReadsOn  = 1 << 12 // and the program reads on: they are no whole exchange
 	flagAdvises  = 1 << 13 // its silences are counted, see advisor
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
@@ -85,6 +86,16 @@ func isNil(v any) bool {
 func Of(conn any) *Guard {
 	g, _ := search(conn)
 	return g
+}
+
+// OfConn is [Of] for a connection of net that must have a guard. Unlike Of, it takes nothing else by mistake, and it
+// returns [ErrNotGuarded], wrapped with the type of c, in place of nil.
+func OfConn(c net.Conn) (*Guard, error) {
+	g := Of(c)
+	if g == nil {
+		return nil, fmt.Errorf("%w: %T", ErrNotGuarded, c)
+	}
+	return g, nil
 }
 
 // search returns the guard of a connection, or nil and the connection inside all others: it has no
@@ -114,8 +125,8 @@ func search(conn any) (g *Guard, innermost any) {
 
 // find asks the adapters without a place for a guard.
 func find(conn any) *Guard {
-	if b, ok := adapter.Found(conn).(*binding); ok {
-		return b.guard().orNil()
+	if b, ok := adapter.Found(conn).(binding); ok {
+		return b.orNil()
 	}
 	return nil
 }
@@ -159,7 +170,7 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 // may have taken the wrong value for its connection, and its living peers are closed. So slog's
 // default logger gets a warning, once per type.
 //
-// Touch takes some nanoseconds, and a lock only while a decision on the connection is under way. It
+// Touch takes some nanoseconds, and a lock only while a decision on the connection is under way, or with Config.Advise. It
 // is safe for concurrent use, also for connections closed long ago.
 func Touch(conn any) bool {
 	if isNil(conn) {
@@ -171,7 +182,7 @@ func Touch(conn any) bool {
 			return c.guard.timer.Touch()
 		}
 	case interface{ SafeContext() any }: // a gnet.Conn
-		if g, ok := c.SafeContext().(*Guard); ok && !g.counts() {
+		if g, ok := c.SafeContext().(*Guard); ok && g != nil && !g.counts() {
 			return g.timer.Touch()
 		}
 	}
@@ -189,7 +200,7 @@ func (g *Guard) counts() bool { return g.flags.Load()&(flagCounts|flagAdvises) !
 func (g *Guard) count() {
 	flags := g.flags.Load()
 	if flags&flagCounts != 0 {
-		g.more.Load().beats.Add(1)
+		g.rare.Load().beats.Add(1)
 	}
 	if flags&flagAdvises != 0 {
 		g.endsSilence(g.timer.SinceTouch(), true)
@@ -210,19 +221,19 @@ func (g *Guard) Touch() bool {
 // read says that bytes of the peer were read, before the program sees them.
 func (g *Guard) read() {
 	if g.life() != rules.Arrivals {
-		g.heard()
+		g.touchForBytes()
 	}
 }
 
 // wrote says that bytes were written.
 func (g *Guard) wrote() {
 	if g.life() == rules.ReadsWrite && !g.tells() {
-		g.heard()
+		g.touchForBytes()
 	}
 }
 
-// heard is Touch for bytes, if they are life. They are no heartbeat.
-func (g *Guard) heard() {
+// touchForBytes is Touch for bytes, if they are life. They are no heartbeat.
+func (g *Guard) touchForBytes() {
 	g.keeper.lookAtClock()
 	switch flags := g.flags.Load(); {
 	case rules.Life(flags&lifeMask) == rules.Touches:
@@ -251,16 +262,11 @@ func (g *Guard) setLife(life rules.Life) {
 	}
 }
 
-// moves reports whether the bytes of a transfer touch the guard.
-func (g *Guard) moves() bool { return g.life() != rules.Touches }
-
 // tells reports whether the socket knows when bytes last arrived.
 func (g *Guard) tells() bool { return g.flags.Load()&flagTells != 0 }
 
 // reason returns why the Keeper closes the connection, or 0.
 func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
-
-func (g *Guard) setReason(r Reason) { g.flags.Or(uint32(r) << reasonShift) }
 
 // quiet reports whether nobody has touched the connection since the last decision on it.
 func (g *Guard) quiet() bool {
@@ -268,20 +274,20 @@ func (g *Guard) quiet() bool {
 	return quiet
 }
 
-// need returns the more of the connection, and makes it if there is none. mu must be held.
-func (g *Guard) need() *more {
-	m := g.more.Load()
+// makeRare returns the rare of the connection, and makes it if there is none. mu must be held.
+func (g *Guard) makeRare() *rare {
+	m := g.rare.Load()
 	if m == nil {
-		m = new(more)
+		m = new(rare)
 		m.limit.Store(int64(rules.Never))
-		g.more.Store(m)
+		g.rare.Store(m)
 	}
 	return m
 }
 
 // state returns the remembered state of the connection. mu must be held.
 func (g *Guard) state() rules.State {
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		return m.state
 	}
 	return rules.State{}
@@ -289,11 +295,11 @@ func (g *Guard) state() rules.State {
 
 // setState remembers a state, and the latest instant of the next decision. mu must be held.
 func (g *Guard) setState(s rules.State, limit rules.Time) {
-	m := g.more.Load()
+	m := g.rare.Load()
 	if m == nil && s == (rules.State{}) && limit == rules.Never {
 		return
 	}
-	m = g.need()
+	m = g.makeRare()
 	m.state = s
 	m.limit.Store(int64(limit))
 }
@@ -305,7 +311,7 @@ func (g *Guard) limit() time.Duration {
 	if g.generation.Load() != g.keeper.policy.Load().generation {
 		return 0
 	}
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		return time.Duration(m.limit.Load())
 	}
 	return time.Duration(rules.Never)

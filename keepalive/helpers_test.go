@@ -42,5 +42,12 @@ func tells(c net.Conn) (yes bool) {
 func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	inner, _ := net.Pipe()
 	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
-	return c.guard, k.guard(c.guard, c, c, remote, false)
+	return c.guard, k.admit(c.guard, c, c, remote, false)
+}
+
+// keys returns the number of keys with connections.
+func (s *shares) keys() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of.Len()
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/cow"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/wheel"
@@ -38,7 +39,7 @@ type Keeper struct {
 	shutting atomic.Bool     // the same, for a program that closes connections with exchanges itself, see Binder.Drain
 	closing  context.Context // done after Close
 	close    context.CancelFunc
-	leaving  atomic.Int64 // given up, and not closed yet
+	unclosed atomic.Int64 // given up, and not closed yet
 
 	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
 	slow       atomic.Int64 // last warning of a slow program, by the wheel's time
@@ -47,7 +48,7 @@ type Keeper struct {
 	counts      counts
 	ages, trips histogramOf
 	bursts      bursts
-	watchers    watchers
+	watchers    cow.List[*watcher] // without any, an end costs one load
 }
 
 // New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped with the fields,
@@ -113,9 +114,9 @@ func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
 // lookAtClock has touches be exact from now on: the wheel's hand may sleep.
 func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
 
-// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. The
-// wheel's time stands still while the process is stopped. After hundreds of stops the result may be too late, by a third
-// of its age at most. So nobody is closed early, and a dead peer after one and a half timeouts at the latest.
+// ago returns the wheel's time d ago, or rules.Unknown if d is negative. The wheel's time stands still while the process
+// is stopped. The result is never too early. After hundreds of stops it may be too late, by up to a third of d: a dead peer
+// is closed after one and a half timeouts at the latest.
 func (k *Keeper) ago(d time.Duration) rules.Time {
 	if d < 0 {
 		return rules.Unknown

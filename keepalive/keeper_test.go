@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 const ms = time.Millisecond
@@ -613,7 +612,7 @@ func TestLostGuardIsNotClosed(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second})
 		g := new(Guard)
 		conn := &fakeLoopConn{ctx: "something of the user's, where the guard was"}
-		require.NoError(t, k.guard(g, conn, nil, nil, false))
+		require.NoError(t, k.admit(g, conn, nil, nil, false))
 		require.ErrorIs(t, k.Bind(g, conn, nil, nil), ErrArgument, "twice")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -638,9 +637,9 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		{Config{Room: Room{MaxPerKey: -1}}, "keepalive: invalid argument: Room.MaxPerKey -1, must not be negative"},
 		{Config{Room: Room{Full: 3}}, "keepalive: invalid argument: Room.Full 3, must be 0 to 2"},
 		{Config{Room: Room{Full: -1}}, "keepalive: invalid argument: Room.Full -1, must be 0 to 2"},
-		{Config{Room: Room{Full: pool.Wait}}, "keepalive: invalid argument: Room.Full wait without Room.MaxConns"},
-		{Config{Room: Room{Full: pool.Wait, MaxConns: 1, MinIdle: 1}}, "keepalive: invalid argument: Room.MinIdle 1ns is for Room.Full evict, not for wait"},
-		{Config{Room: Room{Full: pool.EvictIdlest, MaxConns: 1, MinIdle: -1}}, "keepalive: invalid argument: Room.MinIdle -1ns, must not be negative"},
+		{Config{Room: Room{Full: FullWait}}, "keepalive: invalid argument: Room.Full wait without Room.MaxConns"},
+		{Config{Room: Room{Full: FullWait, MaxConns: 1, MinIdle: 1}}, "keepalive: invalid argument: Room.MinIdle 1ns is for Room.Full evict, not for wait"},
+		{Config{Room: Room{Full: FullEvict, MaxConns: 1, MinIdle: -1}}, "keepalive: invalid argument: Room.MinIdle -1ns, must not be negative"},
 		{Config{FirstMessage: -1}, "keepalive: invalid argument: FirstMessage -1ns, must not be negative"},
 		{Config{ReadIdle: -1}, "keepalive: invalid argument: ReadIdle -1ns, must not be negative"},
 		{Config{WriteIdle: -1}, "keepalive: invalid argument: WriteIdle -1ns, must not be negative"},

@@ -8,13 +8,11 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Listener returns a listener of guarded connections. Accept returns the errors of ln as they
 // are. If there are too many connections, it closes the new one and waits for the next. With
-// pool.Wait it waits until there is room. Close the result, and not ln alone: an Accept waiting
+// FullWait it waits until there is room. Close the result, and not ln alone: an Accept waiting
 // for room does not notice the end of ln. Closing the listener closes no connection.
 //
 // ln may be a listener of another package around the one of the network. The Keeper asks the
@@ -63,7 +61,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, fmt.Errorf("keepalive: the listener %T accepted the nil connection %#v", l.inner, inner)
 		}
 		l.warnOfTLS(inner)
-		c, err := l.guard(inner)
+		c, err := l.wrap(inner)
 		switch {
 		case err == nil:
 			l.warnOfBlindness(c)
@@ -80,12 +78,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// guard guards a connection. With pool.Wait it waits for room: another listener may have taken
+// wrap guards a connection. With FullWait it waits for room: another listener may have taken
 // the place since wait returned.
-func (l *listener) guard(inner net.Conn) (net.Conn, error) {
+func (l *listener) wrap(inner net.Conn) (net.Conn, error) {
 	for {
-		c, err := l.keeper.guarded(inner)
-		if err != ReasonFull || l.keeper.policy.Load().Room.Full != pool.Wait || l.wait() != nil { //nolint:errorlint // not errPerKey
+		c, err := l.keeper.wrap(inner)
+		if err != ReasonFull || l.keeper.policy.Load().Room.Full != FullWait || l.wait() != nil { //nolint:errorlint // not errPerKey
 			return c, err
 		}
 	}
@@ -101,15 +99,15 @@ func (l *listener) warnOfTLS(c net.Conn) {
 
 func (l *listener) warnOfBlindness(guarded net.Conn) {
 	c := guarded.(interface{ self() *conn }).self()
-	if c.isBlind() && l.blind.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+	if c.noted != nil && c.noted.blind && l.blind.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
 		l.keeper.log.Warn("keepalive: the connections of a listener show no socket, so nobody can tell whether bytes of a silent peer wait; see Config.Unwrap",
 			"listener", l.Addr(), "conn", fmt.Sprintf("%T", c.inner))
 	}
 }
 
-// wait waits until one more connection may come, if the policy is pool.Wait.
+// wait waits until one more connection may come, if the policy is FullWait.
 func (l *listener) wait() error {
-	if l.keeper.policy.Load().Room.Full != pool.Wait {
+	if l.keeper.policy.Load().Room.Full != FullWait {
 		return nil
 	}
 	if err := l.keeper.pool.Wait(l.closing); err != nil && l.closing.Err() != nil {

@@ -16,13 +16,13 @@ import (
 // errPerKey is ReasonFull for too many connections of the same peer.
 var errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 
-// guard begins to guard a connection: g is the adapter's, conn is the connection as the program
+// admit begins to guard a connection: g is the adapter's, conn is the connection as the program
 // knows it, and remote the address of its peer, or nil if unknown yet. tells reports whether
 // the socket knows when bytes last arrived.
 //
 // It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
 // It returns ErrNotGuarded after Close: then the connection stays, unguarded.
-func (k *Keeper) guard(g *Guard, conn any, a adapter.Adapter, remote net.Addr, tells bool) error {
+func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr, tells bool) error {
 	if k.draining.Load() {
 		return ReasonDrain
 	}
@@ -131,7 +131,7 @@ func (g *Guard) keep(share *share) bool {
 	if !g.isOpen() {
 		return false
 	}
-	g.need().share = share
+	g.makeRare().share = share
 	return true
 }
 
@@ -195,7 +195,7 @@ func (s *strangerTypes) add(conn any) (added bool) {
 	return true
 }
 
-// warn warns of a connection, and of the one inside it, if their types are strange.
+// warn warns of a connection if the type of the innermost one is strange.
 func (s *strangerTypes) warn(conn, innermost any) {
 	if s.add(innermost) {
 		slog.Default().Warn("keepalive: Touch of a value that no Keeper guards has no effect; is it the connection from the Keeper, or does a method NetConn lead to that?",

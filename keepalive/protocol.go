@@ -34,10 +34,10 @@ func (g *Guard) exchanges(ending func(), closeLayers func() error) {
 
 func (g *Guard) beginExchanges(ending func(), closeLayers func() error) {
 	g.mu.Lock()
-	g.userLocked().exchanges = &exchanges{ending: ending, close: closeLayers, until: g.keeper.now().Add(rules.LastWord)}
+	g.extrasLocked().exchanges = &exchanges{ending: ending, close: closeLayers, until: g.keeper.now().Add(rules.LastWord)}
 	tell := func() {}
 	if why := g.state().EndsBetween(); why != 0 { // it was slow to begin
-		tell = g.telling(Reason(why))
+		tell = g.announcement(Reason(why))
 	}
 	g.mu.Unlock()
 	tell()
@@ -52,7 +52,7 @@ func (g *Guard) exchange(underWay bool) {
 	case x == nil:
 	case underWay:
 		x.until, x.any = rules.Never, true
-		g.setFlag(flagCame|flagAsks, false)
+		g.setFlag(flagCame|flagReadsOn, false)
 	default:
 		g.endSoon(x)
 	}
@@ -66,8 +66,8 @@ func (g *Guard) endSoon(x *exchanges) {
 	}
 }
 
-// settle lets the last word begin anew, unless the connection may be awaited: then it has one only, and a decision at once
-// when that is over. A wheel of long ticks comes too seldom.
+// settle renews the last word of a connection that Drain does not wait for. Any other has one last word, and a decision
+// right after it: a wheel of long ticks would come too late.
 func (g *Guard) settle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,17 +81,17 @@ func (g *Guard) settle() {
 	}
 }
 
-// tell tells the program that its connection is to end between two exchanges.
-func (g *Guard) tell(why Reason) {
+// announce tells the program that its connection is to end between two exchanges.
+func (g *Guard) announce(why Reason) {
 	g.mu.Lock()
-	tell := g.telling(why)
+	tell := g.announcement(why)
 	g.mu.Unlock()
 	tell()
 }
 
-// telling notes that the program is told, and returns the function that does it, without mu. After a dry run of an
+// announcement notes that the program is told, and returns the function that does it, without mu. After a dry run of an
 // age the connection stays, so there is nothing to be said. mu must be held.
-func (g *Guard) telling(why Reason) func() {
+func (g *Guard) announcement(why Reason) func() {
 	x := g.openExchanges()
 	if x == nil || x.told != 0 || why == ReasonMaxAge && g.keeper.policy.Load().Closing.DryRun {
 		return func() {}
@@ -106,8 +106,8 @@ func (g *Guard) telling(why Reason) func() {
 // at the same time are told here, or by beginExchanges.
 func (g *Guard) dismiss(why Reason) {
 	var tell func()
-	g.decideSoon(func(m *more) {
-		tell = g.telling(why)
+	g.decideSoon(func(m *rare) {
+		tell = g.announcement(why)
 		m.state = m.state.Dismissed(rules.Reason(why))
 	})
 	tell()
@@ -145,8 +145,8 @@ func (g *Guard) mayBegin() bool {
 	return x != nil && (g.begins() || !x.any && x.until > g.keeper.now())
 }
 
-// waits reports whether an exchange, or a decision on the connection, waits for this process. What the peer has yet to send
-// is not for it to say, nor the end of an exchange.
+// waits reports whether an exchange, or a decision on the connection, waits for this process. It says nothing of bytes that
+// the peer has yet to send, nor of an exchange under way.
 func (g *Guard) waits() bool {
 	g.mu.Lock()
 	x := g.stayingExchanges()
@@ -159,7 +159,7 @@ func (g *Guard) waits() bool {
 		g.came()
 		return true
 	}
-	return g.begins() && g.flags.Load()&flagAsks == 0
+	return g.begins() && g.flags.Load()&flagReadsOn == 0
 }
 
 // isArriving reports whether bytes that begin an exchange have come after the last one. Without exchanges that
@@ -172,25 +172,25 @@ func (g *Guard) isArriving() bool {
 // begins reports whether bytes begin an exchange, see adapter.Protocol.
 func (g *Guard) begins() bool { return g.flags.Load()&flagBegins != 0 }
 
-// asks notes that the program is about to read.
-func (g *Guard) asks() {
-	if g.isArriving() && g.flags.Load()&flagAsks == 0 {
-		g.flags.Or(flagAsks)
+// readsOn notes that the program is about to read.
+func (g *Guard) readsOn() {
+	if g.isArriving() && g.flags.Load()&flagReadsOn == 0 {
+		g.flags.Or(flagReadsOn)
 	}
 }
 
 // came notes that bytes were read, or are seen in the socket: before the program is known to have read them, they may be in
 // neither place.
 func (g *Guard) came() {
-	if flags := g.flags.Load(); flags&(flagCame|flagAsks) != flagCame {
-		g.flags.And(^uint32(flagAsks))
+	if flags := g.flags.Load(); flags&(flagCame|flagReadsOn) != flagCame {
+		g.flags.And(^uint32(flagReadsOn))
 		g.flags.Or(flagCame)
 	}
 }
 
 // exchangesNow returns the exchanges, or nil. mu must be held.
 func (g *Guard) exchangesNow() *exchanges {
-	if u := g.userNow(); u != nil {
+	if u := g.extrasNow(); u != nil {
 		return u.exchanges
 	}
 	return nil
@@ -239,7 +239,7 @@ func (g *Guard) leaveToLayers(why Reason) bool {
 		return false
 	}
 	if x.close != nil && x.until != rules.Never {
-		g.userNow().upgrade = &upgrade{farewell: func(net.Error, time.Time) { _ = x.close() }}
+		g.extrasNow().upgrade = &upgrade{farewell: func(net.Error, time.Time) { _ = x.close() }}
 		g.flags.Or(flagUpgraded)
 	}
 	return true
@@ -251,7 +251,7 @@ func (g *Guard) upgrade(probe func() error, farewell func(reason net.Error, dead
 		return ErrNotGuarded
 	}
 	return g.change(g.keeper.policy.Load(), func(*rules.State) {
-		u := g.userLocked()
+		u := g.extrasLocked()
 		u.upgrade, u.exchanges = &upgrade{probe: probe, farewell: farewell}, nil
 		if g.state().EndsBetween() != 0 {
 			g.decideNow()
@@ -271,7 +271,7 @@ func (g *Guard) upgradeNow() *upgrade {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.userNow().upgrade
+	return g.extrasNow().upgrade
 }
 
 // parting is the time of an upgrade's farewell. The program must not close the layers above

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A look comes just before SetTimeout. SetTimeout says so if the connection is closed.
@@ -46,7 +44,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		WriteIdle:    time.Second,
 		Age:          Age{Max: 3 * time.Second, Grace: 10 * ms},
 		Probe:        Probing{Send: func(any) error { return nil }},
-		Room:         Room{MaxPerKey: 1000, MaxConns: 300, Full: pool.EvictIdlest, Pressure: Pressure{Used: func() float64 { return .9 }}},
+		Room:         Room{MaxPerKey: 1000, MaxConns: 300, Full: FullEvict, Pressure: Pressure{Used: func() float64 { return .9 }}},
 		Advise:       true,
 		OnIdle:       func(any, Reason) Verdict { return Extend(time.Millisecond) },
 		Closing:      Closing{Farewell: func(any, Reason) []byte { return []byte("bye") }, Timeout: 10 * ms, MaxPerSecond: 1000},
@@ -120,7 +118,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	require.NoError(t, k.Update(Config{Timeout: 100 * ms, Tick: ms, Room: Room{MaxConns: 300, Full: pool.EvictIdlest}, OnClose: cfg.OnClose}))
+	require.NoError(t, k.Update(Config{Timeout: 100 * ms, Tick: ms, Room: Room{MaxConns: 300, Full: FullEvict}, OnClose: cfg.OnClose}))
 	dctx, dcancel := context.WithTimeout(context.Background(), eternal)
 	defer dcancel()
 	require.NoError(t, k.Drain(dctx, 0))

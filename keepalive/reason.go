@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -15,8 +16,8 @@ var (
 	ErrNotGuarded = errors.New("keepalive: connection is not guarded")
 
 	// ErrArgument means an argument is out of bounds. The error wrapping it names the values
-	// and the limit.
-	ErrArgument = errors.New("keepalive: invalid argument")
+	// and the limit. errors.Is finds it also in the ErrArgument of the other packages of this module, and they in it.
+	ErrArgument error = argument.Error("keepalive")
 
 	// ErrIdleTimeout is the error of Read and Write after the connection was closed for its
 	// peer's silence, and of gnet's OnClose. It is [ReasonIdle]. The other reasons are errors
@@ -98,7 +99,7 @@ func (r Reason) text() reasonText {
 	if r < reasons {
 		return reasonTexts[r]
 	}
-	if names := namesOfChecks(); int(r-reasons) < len(names) {
+	if names := checkNames.All(); int(r-reasons) < len(names) {
 		name := names[r-reasons]
 		return reasonText{name, "closed by the check " + name}
 	}

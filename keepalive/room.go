@@ -22,10 +22,7 @@ type Room struct {
 	// accepts fail, and a gnet engine ends: the function [MaxConns] returns a safe number.
 	MaxConns int
 
-	// Full says what happens to one more: pool.Reject closes it at once, pool.Wait has the
-	// listener's Accept wait for room (and is Reject on gnet and for Keeper.Conn), and
-	// pool.EvictIdlest closes one of the connections with the longest silence, and none that is
-	// held.
+	// Full says what happens to one more. The zero value is FullReject.
 	Full pool.Full
 
 	// MinIdle is how long a connection must have been silent to be evicted. Zero means a
@@ -46,6 +43,18 @@ type Room struct {
 	Pressure Pressure
 }
 
+// What happens to one connection more than Room.MaxConns.
+const (
+	// FullReject closes it at once.
+	FullReject = pool.Reject
+
+	// FullWait lets the listener's Accept wait for room. On gnet, and for Keeper.Conn, it is FullReject.
+	FullWait = pool.Wait
+
+	// FullEvict closes one of the connections with the longest silence in its place, and none that is held.
+	FullEvict = pool.EvictIdlest
+)
+
 func (r *Room) setDefaults(timeout, tick time.Duration) {
 	if r.Key == nil {
 		r.Key = keyOf
@@ -55,12 +64,12 @@ func (r *Room) setDefaults(timeout, tick time.Duration) {
 
 func (r Room) check(cfg Config) error {
 	switch {
-	case r.Full < pool.Reject || r.Full > pool.EvictIdlest:
-		return wrong("Room.Full %d, must be %d to %d", r.Full, pool.Reject, pool.EvictIdlest)
-	case r.Full != pool.Reject && r.MaxConns == 0:
+	case r.Full < FullReject || r.Full > FullEvict:
+		return wrong("Room.Full %d, must be %d to %d", r.Full, FullReject, FullEvict)
+	case r.Full != FullReject && r.MaxConns == 0:
 		return wrong("Room.Full %v without Room.MaxConns", r.Full)
-	case r.Full != pool.EvictIdlest && r.MinIdle > 0:
-		return wrong("Room.MinIdle %v is for Room.Full %v, not for %v", r.MinIdle, pool.EvictIdlest, r.Full)
+	case r.Full != FullEvict && r.MinIdle > 0:
+		return wrong("Room.MinIdle %v is for Room.Full %v, not for %v", r.MinIdle, FullEvict, r.Full)
 	}
 	return errors.Join(
 		within("Room.MaxConns", r.MaxConns, math.MaxInt),
@@ -72,7 +81,7 @@ func (r Room) check(cfg Config) error {
 
 // evictIdle returns what MinIdle means, or 0 if nobody is evicted.
 func (r Room) evictIdle(timeout time.Duration) time.Duration {
-	if r.Full != pool.EvictIdlest {
+	if r.Full != FullEvict {
 		return 0
 	}
 	return cmp.Or(r.MinIdle, min(time.Second, timeout))
@@ -186,9 +195,6 @@ func (s *shares) take(key string, most int) (taken *share, ok bool) {
 	if key == "" {
 		return nil, true
 	}
-	if most <= 0 {
-		return nil, false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken = s.of.Get(key)
@@ -219,13 +225,6 @@ func (s *shares) giveBack(taken *share) {
 	if taken.conns == 0 {
 		s.of.Delete(taken.key)
 	}
-}
-
-// keys returns the number of keys with connections.
-func (s *shares) keys() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of.Len()
 }
 
 // add makes the share of a new key, without connections yet. s.mu must be held.

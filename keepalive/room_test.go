@@ -14,13 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func TestIdlestIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 3, Full: pool.EvictIdlest, MinIdle: 5 * time.Second}, OnClose: c.add})
+		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 3, Full: FullEvict, MinIdle: 5 * time.Second}, OnClose: c.add})
 		conns := make([]net.Conn, 3)
 		for i := range conns {
 			conns[i], _ = pipe(k)
@@ -54,7 +53,7 @@ func TestIdlestIsEvicted(t *testing.T) {
 // Nobody is promised the place of a held connection.
 func TestMaxConnsHoldsIfAllConnectionsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 10, Full: pool.EvictIdlest}})
+		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 10, Full: FullEvict}})
 		var releases []func()
 		for range 10 {
 			c, _ := pipe(k)
@@ -79,7 +78,7 @@ func TestMaxConnsHoldsIfAllConnectionsAreHeld(t *testing.T) {
 
 // Accept waits before it takes a connection, so the others wait in the kernel's queue.
 func TestListenerWaitsForRoom(t *testing.T) {
-	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 2, Full: pool.Wait}})
+	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 2, Full: FullWait}})
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ln := k.Listener(inner)
@@ -121,7 +120,7 @@ func TestListenerWaitsForRoom(t *testing.T) {
 func TestListenersShareTheRoomTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	const clients, room = 20, 3
-	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: room, Full: pool.Wait}})
+	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: room, Full: FullWait}})
 	var at, most atomic.Int64
 	serve := func(conn net.Conn) {
 		defer conn.Close()
@@ -360,7 +359,7 @@ func TestPanicsOfAllCallbacks(t *testing.T) {
 // A connection saved from its eviction is closed later like any other: not without need, and never early.
 func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 2, Full: pool.EvictIdlest}})
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 2, Full: FullEvict}})
 		saved, _ := pipe(k)
 		other, _ := pipe(k)
 		time.Sleep(10 * time.Second)
@@ -368,7 +367,7 @@ func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
 		g := Of(saved)
 		release := g.Hold() // it has just been chosen
 		g.mu.Lock()
-		g.need().state.Evicted = true
+		g.makeRare().state.Evicted = true
 		g.mu.Unlock()
 		require.True(t, g.timer.HandOver())
 		synctest.Wait()
@@ -383,7 +382,7 @@ func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
 // Zero means a second, or the timeout if shorter: of the timeout in force.
 func TestTheDefaultOfMinIdleFollowsTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: 200 * ms, Room: Room{MaxConns: 1, Full: pool.EvictIdlest}}
+		cfg := Config{Timeout: 200 * ms, Room: Room{MaxConns: 1, Full: FullEvict}}
 		k := newKeeper(t, cfg)
 		cfg.Timeout = time.Minute
 		require.NoError(t, k.Update(cfg))

@@ -156,6 +156,22 @@ func TestMaxAgeAfterDryRun(t *testing.T) {
 	})
 }
 
+// The program says goodbye to nobody who stays.
+func TestOnMaxIsNotCalledInADryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []any
+		cfg := Config{Age: Age{Max: time.Minute, Grace: time.Minute, OnMax: func(conn any) { told = append(told, conn) }}, Closing: Closing{DryRun: true}}
+		k := newKeeper(t, cfg)
+		c, _ := pipe(k)
+		beatEvery(t, c, 5*time.Second)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonMaxAge])
+		require.Empty(t, told)
+		_ = c.Close()
+	})
+}
+
 // A dry run begins while many wait for the rate: nobody is closed any more.
 func TestDryRunStopsPacedCloses(t *testing.T) {
 	for _, cfg := range []Config{

@@ -15,7 +15,7 @@ func TestSizesOfAConnection(t *testing.T) {
 		t.Skip("sizes of a machine of 64 bits")
 	}
 	require.LessOrEqual(t, unsafe.Sizeof(Guard{}), uintptr(160))
-	require.LessOrEqual(t, unsafe.Sizeof(more{}), uintptr(160))
+	require.LessOrEqual(t, unsafe.Sizeof(rare{}), uintptr(160))
 }
 
 // With a timeout alone, a living connection needs no second struct, with any Activity. Nor does
@@ -32,7 +32,7 @@ func TestAConnectionWithATimeoutAloneHasNoMore(t *testing.T) {
 				_, known := Of(c).Info()
 				require.True(t, known)
 			}
-			require.Nil(t, Of(c).more.Load(), activity)
+			require.Nil(t, Of(c).rare.Load(), activity)
 		})
 	}
 }

@@ -47,7 +47,7 @@ func (k *Keeper) Stats() Stats {
 	p := k.policy.Load()
 	s := Stats{
 		Conns:         k.Len(),
-		Leaving:       int(k.leaving.Load()),
+		Leaving:       int(k.unclosed.Load()),
 		Opened:        k.counts.opened.Load(),
 		RefusedFull:   k.counts.refusedFull.Load(),
 		RefusedPerKey: k.counts.refusedPerKey.Load(),

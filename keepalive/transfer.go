@@ -11,7 +11,7 @@ import (
 // ReadFrom and WriteTo hand a transfer over to the connection inside, if that can do it in the
 // kernel: io.Copy between two connections of TCP becomes splice, and from a file sendfile. Read
 // and Write see none of these bytes. So the Keeper asks the socket about them while a transfer
-// runs (see heard). If the socket can't tell, the bytes go through Read and Write.
+// runs (see conn.fill). If the socket can't tell, the bytes go through Read and Write.
 //
 // In both directions they are life, unless only Touch is: a long download must
 // not end because its client has nothing to say.
@@ -65,7 +65,7 @@ func failedToWrite(err error) bool {
 // WriteTo reads until the end and gives it to w.
 func (c *conn) WriteTo(w io.Writer) (n int64, err error) {
 	from, ok := c.inner.(io.WriterTo)
-	if !ok || !c.guard.tells() {
+	if !ok || !c.guard.tells() || c.ended.Load() != 0 { // Read knows what is not for the program
 		return io.Copy(w, readOnly{c})
 	}
 	var first int64
@@ -99,8 +99,8 @@ func (r *oneRead) Read(p []byte) (int, error) {
 
 // passed counts n bytes moved by a transfer as life.
 func (c *conn) passed(n int64) {
-	if n > 0 && c.guard.moves() {
-		c.guard.heard()
+	if n > 0 {
+		c.guard.touchForBytes()
 	}
 }
 
@@ -122,7 +122,7 @@ func (c *conn) reading() func(n int64, err error) error {
 // bareReader returns the reader inside a guarded connection, or inside an io.LimitedReader over
 // one: only the bare one can be spliced. done is to be called with the result of the transfer.
 func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
-	splices := func(c *conn) bool { return c.guard.tells() && !c.isUnknown() }
+	splices := func(c *conn) bool { return c.guard.tells() && !c.isUnknown() && c.ended.Load() == 0 }
 	switch r := r.(type) {
 	case interface{ self() *conn }:
 		if splices(r.self()) {

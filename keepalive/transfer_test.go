@@ -1,10 +1,12 @@
 package keepalive
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -210,3 +212,45 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// What comes after the end is not for the program, whichever way it reads.
+func TestNothingIsTransferredAfterTheEnd(t *testing.T) {
+	for name, transfer := range map[string]func(to *bytes.Buffer, conn net.Conn, k *Keeper) (int64, error){
+		"WriteTo": func(to *bytes.Buffer, conn net.Conn, _ *Keeper) (int64, error) { return io.Copy(to, conn) },
+		"into another connection": func(_ *bytes.Buffer, conn net.Conn, k *Keeper) (int64, error) {
+			_, into := connect(t, "tcp")
+			return k.Conn(into).(io.ReaderFrom).ReadFrom(conn)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newNetKeeper(t, Config{Closing: Closing{Mode: CloseHalf, Timeout: eternal}})
+			peer, server := connect(t, "tcp")
+			conn := k.Conn(server)
+			require.True(t, Of(conn).Close(ReasonIdle))
+			_, err := peer.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF, "our side has ended")
+			stop := make(chan struct{})
+			var writer sync.WaitGroup
+			writer.Go(func() { // both this transfer and the Keeper read
+				defer peer.Close()
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := peer.Write(make([]byte, 100)); err != nil {
+						return
+					}
+				}
+			})
+			var got bytes.Buffer
+			n, err := transfer(&got, conn, k)
+			close(stop)
+			require.ErrorIs(t, err, ReasonIdle)
+			require.Zero(t, n)
+			require.Zero(t, got.Len())
+			writer.Wait()
+		})
+	}
+}

@@ -166,6 +166,23 @@ func TestTheContextEndsAfterTheFarewell(t *testing.T) {
 	})
 }
 
+// So does one that is first asked for during the farewell.
+func TestAContextOfTheFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		conn, _ := pipe(k)
+		var ctx context.Context
+		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+			ctx = Of(conn).Context()
+			require.NoError(t, ctx.Err())
+		}))
+		require.True(t, Of(conn).Close(ReasonLocal))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(ctx), ReasonLocal)
+	})
+}
+
 // Who learns of the end by a Read, a Write or a Close finds the reason in the context, also during the farewell.
 func TestTheContextIsDoneWhenTheProgramLearnsOfTheEnd(t *testing.T) {
 	for name, learn := range map[string]func(conn, peer net.Conn) error{

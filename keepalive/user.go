@@ -10,8 +10,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// user is the part of a connection's state for the program: a value, a context, probes, checks.
-type user struct {
+// extras is the part of a connection's state for the program: a value, a context, probes, checks.
+type extras struct {
 	value     any
 	context   context.Context
 	cancel    context.CancelCauseFunc
@@ -23,25 +23,25 @@ type user struct {
 	exchanges *exchanges    // or nil
 }
 
-// user returns the user of the connection, and makes it if there is none.
-func (g *Guard) user() *user {
+// extras returns the extras of the connection, and makes it if there is none.
+func (g *Guard) extras() *extras {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.userLocked()
+	return g.extrasLocked()
 }
 
-func (g *Guard) userLocked() *user {
-	m := g.need()
-	if m.user == nil {
-		m.user = new(user)
+func (g *Guard) extrasLocked() *extras {
+	m := g.makeRare()
+	if m.extras == nil {
+		m.extras = new(extras)
 	}
-	return m.user
+	return m.extras
 }
 
-// userNow returns the user of the connection, or nil. mu must be held.
-func (g *Guard) userNow() *user {
-	if m := g.more.Load(); m != nil {
-		return m.user
+// extrasNow returns the extras of the connection, or nil. mu must be held.
+func (g *Guard) extrasNow() *extras {
+	if m := g.rare.Load(); m != nil {
+		return m.extras
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (g *Guard) SetValue(value any) bool {
 	if !g.isOpen() {
 		return false
 	}
-	u := g.user()
+	u := g.extras()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u.value = value
@@ -66,7 +66,7 @@ func (g *Guard) Value() any {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if u := g.userNow(); u != nil {
+	if u := g.extrasNow(); u != nil {
 		return u.value
 	}
 	return nil
@@ -81,10 +81,10 @@ func (g *Guard) Context() context.Context {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.isOpen() {
-			u := g.userLocked()
+			u := g.extrasLocked()
 			if u.context == nil {
 				u.context, u.cancel = context.WithCancelCause(context.Background())
-				if why := g.reason(); why != 0 { // its end has begun
+				if why := g.reason(); why != 0 && !g.isUpgraded() { // its end has begun; with an upgrade the farewell comes first
 					u.cancel(why)
 				}
 			}
@@ -99,13 +99,13 @@ func (g *Guard) Context() context.Context {
 // endContext ends the context of a connection, just before its end.
 func (g *Guard) endContext(why error) {
 	g.mu.Lock()
-	end := g.userNow().end()
+	end := g.extrasNow().contextEnd()
 	g.mu.Unlock()
 	end(why)
 }
 
-// end returns a function that ends the context. A nil user has none. mu must be held.
-func (u *user) end() context.CancelCauseFunc {
+// contextEnd returns a function that ends the context. Nil extras have none. mu must be held.
+func (u *extras) contextEnd() context.CancelCauseFunc {
 	if u != nil && u.cancel != nil {
 		return u.cancel
 	}
@@ -193,7 +193,7 @@ func (g *Guard) change(p *policy, change func(*rules.State)) error {
 
 // limitNow returns the latest instant of the next decision. mu must be held.
 func (g *Guard) limitNow() rules.Time {
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		return rules.Time(m.limit.Load())
 	}
 	return rules.Never
@@ -213,6 +213,7 @@ func (g *Guard) Hold() (release func()) {
 	return sync.OnceFunc(func() { g.hold(-1) })
 }
 
+// hold adds n to the holds of the connection.
 func (g *Guard) hold(n int32) {
 	var now rules.Time
 	if n > 0 {
@@ -301,7 +302,7 @@ func (g *Guard) Info() (info Info, ok bool) {
 	info = Info{ID: g.id, Age: now.Sub(g.born), Timeout: k.policy.Load().Timeout}
 	g.mu.Lock()
 	s := g.state()
-	if u := g.userNow(); u != nil {
+	if u := g.extrasNow(); u != nil {
 		info.RoundTrip, info.MeanRoundTrip = u.roundTrip, u.meanTrip
 	}
 	g.mu.Unlock()

@@ -22,22 +22,22 @@ func (g *Guard) due() {
 // evict is due for a connection chosen to make room.
 func (g *Guard) evict() {
 	g.mu.Lock()
-	g.need().state.Evicted = true
+	g.makeRare().state.Evicted = true
 	g.mu.Unlock()
 	g.due()
 }
 
 // decideSoon changes something about the connection, and makes the next decision come at once.
-func (g *Guard) decideSoon(change func(m *more)) {
+func (g *Guard) decideSoon(change func(m *rare)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	change(g.need())
+	change(g.makeRare())
 	g.decideNow()
 }
 
 // decideNow makes the next decision come at once. mu must be held.
 func (g *Guard) decideNow() {
-	g.need().limit.Store(0) // a visit may be just about to wait
+	g.makeRare().limit.Store(0) // a visit may be just about to wait
 	g.timer.HandOver()
 }
 
@@ -134,7 +134,7 @@ func (v *visit) decide() rules.Outcome {
 	e.Touched, e.Slack, e.Quiet, e.Due = rules.Time(saw.Touched), saw.Touched-saw.From, saw.Quiet, saw.IsDue
 	e.Life = g.life()
 	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
-	if m := g.more.Load(); m != nil {
+	if m := g.rare.Load(); m != nil {
 		e.Beats = m.beats.Load()
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
@@ -155,7 +155,7 @@ func (v *visit) decide() rules.Outcome {
 	}
 	s, out := rules.Decide(p, s, e, v.now)
 	g.setFlag(flagUnread, e.Socket.Unread > 0)
-	if out.Do != rules.Close || g.more.Load() != nil {
+	if out.Do != rules.Close || g.rare.Load() != nil {
 		g.setState(s, rules.Limit(p, s, e))
 	}
 	e.Checked = 0 // it was for this decision
@@ -212,8 +212,8 @@ func (v *visit) call(name string, f func()) {
 
 // tellAge tells of the maximum age.
 func (v *visit) tellAge() {
-	v.tell(ReasonMaxAge)
-	if onMax := v.policy.Age.OnMax; onMax != nil {
+	v.announce(ReasonMaxAge)
+	if onMax := v.policy.Age.OnMax; onMax != nil && !v.policy.Closing.DryRun { // the connection stays
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // The peer was heard between the decision and its end.
@@ -25,11 +24,11 @@ func TestAnEndThatComesTooLateLeavesNothing(t *testing.T) {
 	v.apply(rules.Outcome{Do: rules.Close, Why: rules.Idle})
 	require.True(t, v.done)
 	require.Zero(t, v.reason(), "or Close would leave it to the Keeper")
-	require.Zero(t, k.leaving.Load(), "or a drain would never end")
+	require.Zero(t, k.unclosed.Load(), "or a drain would never end")
 	require.Equal(t, 1, k.Len())
 	v.end(rules.Outcome{Do: rules.Close, Why: rules.Idle, Anyway: true})
 	require.Zero(t, k.Len(), "touched or not")
-	require.Zero(t, k.leaving.Load())
+	require.Zero(t, k.unclosed.Load())
 }
 
 // A request began between the decision and its end. The peer may have said nothing that counts before it, as in a handshake.
@@ -138,7 +137,7 @@ func TestTheSocketIsAskedAgainAfterATouch(t *testing.T) {
 // The idlest connection was touched before the decision about it, and is due again, for another reason.
 func TestATouchSavesFromAnEvictionThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: time.Minute, Tick: 10 * ms, Activity: ActivityManual, Room: Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 200 * ms}}
+		cfg := Config{Timeout: time.Minute, Tick: 10 * ms, Activity: ActivityManual, Room: Room{MaxConns: 1, Full: FullEvict, MinIdle: 200 * ms}}
 		k := newKeeper(t, cfg)
 		c, peer := pipe(k)
 		defer peer.Close()

@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/view"
@@ -30,40 +29,16 @@ type End struct {
 // when it returns.
 func (k *Keeper) Watch(f func(End)) (stop func()) {
 	w := &watcher{f}
-	k.watchers.change(func(all []*watcher) []*watcher { return append(slices.Clone(all), w) })
-	return func() {
-		k.watchers.change(func(all []*watcher) []*watcher {
-			return slices.DeleteFunc(slices.Clone(all), func(other *watcher) bool { return other == w })
-		})
-	}
-}
-
-// watchers are the functions given to Watch. Without any, an end costs one load.
-type watchers struct {
-	mu  sync.Mutex // held while they change
-	all atomic.Pointer[[]*watcher]
+	k.watchers.Add(w)
+	return func() { k.watchers.Remove(func(other *watcher) bool { return other == w }) }
 }
 
 type watcher struct{ see func(End) }
 
-func (w *watchers) get() []*watcher {
-	if all := w.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func (w *watchers) change(f func(all []*watcher) []*watcher) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := f(w.get())
-	w.all.Store(&all)
-}
-
-// tellWatchers tells of the end of a connection. It is called on a goroutine allowed to ask the
+// callWatchers tells of the end of a connection. It is called on a goroutine allowed to ask the
 // adapter for the address.
-func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
-	all := k.watchers.get()
+func (k *Keeper) callWatchers(g *Guard, reason Reason, age time.Duration) {
+	all := k.watchers.All()
 	if len(all) == 0 {
 		return
 	}
@@ -141,11 +116,11 @@ func (b *bursts) note(k *Keeper, count func(b *bursts)) {
 	if time.Since(b.told) > b.period { // or no line so far
 		b.period = burstTime
 	}
-	b.timer = time.AfterFunc(b.period, func() { b.tell(k) })
+	b.timer = time.AfterFunc(b.period, func() { b.flush(k) })
 }
 
-// tell writes the line, if it is worth it.
-func (b *bursts) tell(k *Keeper) {
+// flush writes the line, if it is worth it.
+func (b *bursts) flush(k *Keeper) {
 	b.mu.Lock()
 	counts, full, perKey, period := b.counts, b.full, b.perKey, b.period
 	worth := b.burst || counts[ReasonEvicted] > 0 || full+perKey > 0
@@ -179,16 +154,19 @@ func (b *bursts) end(k *Keeper) {
 	}
 	b.ended = true
 	b.mu.Unlock()
-	b.tell(k)
+	b.flush(k)
 }
 
 // For package debughttp.
 func init() {
 	view.Set(view.Funcs[Keeper, Guard, Reason]{
-		Now:      func(k *Keeper) time.Duration { return time.Duration(k.now()) },
-		Look:     (*Guard).glance,
-		Deadline: (*Guard).deadlineView,
-		Ask:      func(ctx context.Context, g *Guard) (view.Traffic, bool) { return g.traffic(ctx) },
+		Now:  func(k *Keeper) time.Duration { return time.Duration(k.now()) },
+		Look: (*Guard).glance,
+		Deadline: func(g *Guard) (at time.Duration, why Reason, ok bool) {
+			end, _, why, ok := g.deadline()
+			return time.Duration(end), why, ok
+		},
+		Ask: func(ctx context.Context, g *Guard) (view.Traffic, bool) { return g.traffic(ctx) },
 	})
 }
 
@@ -197,7 +175,7 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 	touched, quiet := g.timer.Touched()
 	g.mu.Lock()
 	s, remote := g.state(), g.remote
-	if u := g.userNow(); u != nil {
+	if u := g.extrasNow(); u != nil {
 		c.RoundTrip = u.roundTrip
 	}
 	g.mu.Unlock()
@@ -222,11 +200,6 @@ func stateOf(s rules.State, quiet bool) string {
 		return view.Probing
 	}
 	return view.Open
-}
-
-func (g *Guard) deadlineView() (at time.Duration, why Reason, ok bool) {
-	end, _, why, ok := g.deadline()
-	return time.Duration(end), why, ok
 }
 
 // traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.

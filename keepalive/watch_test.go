@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
@@ -271,7 +270,7 @@ func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 		k.bursts.timer.Stop() // as if it had fired
 		require.NoError(t, k.Close())
 		require.Len(t, log.Lines("refused=1"), 1)
-		k.bursts.tell(k)
+		k.bursts.flush(k)
 		require.NoError(t, k.Close())
 		require.Len(t, log.Lines("keepalive"), 1)
 		k.bursts.closed(k, ReasonIdle) // its farewell ends only now
@@ -300,7 +299,7 @@ func TestLinesOfALongerBurst(t *testing.T) {
 func TestAnEvictionIsALineAndADrainIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
-		k := newKeeper(t, Config{Room: Room{MaxConns: 200, Full: pool.EvictIdlest}, Logger: log.Logger(slog.LevelWarn)})
+		k := newKeeper(t, Config{Room: Room{MaxConns: 200, Full: FullEvict}, Logger: log.Logger(slog.LevelWarn)})
 		for range 200 {
 			pipe(k)
 		}

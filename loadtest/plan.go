@@ -31,6 +31,10 @@ func serverSpare(limit int) int { return 256 + limit/16 }
 
 // newPlan raises the descriptor limit as far as necessary and possible, and
 // spreads the connections over as many processes and threads as it then takes.
+//
+// Each server has a port of its own: with one port for all (SO_REUSEPORT) the kernel spreads connections unevenly, and
+// one server is full while others have room. The client's side is one process, with a table of descriptors for each
+// thread. Several processes take some 10 MB each, and must add up their histograms and agree on the end of the ramp.
 func newPlan(cfg config) (plan, error) {
 	total := cfg.conns + cfg.probes
 	want := total + total/8 + 2*serverSpare(0)

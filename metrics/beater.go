@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heartwheel-go/heartwheel/heartbeat"
@@ -25,14 +23,14 @@ func ofBeater(name, help string) *prometheus.Desc {
 	return beaterAll.Add("heartbeat_"+name, help)
 }
 
-// RegisterBeater registers the figures of a Beater, a client's heartbeats, as heartwheel_heartbeat_*.
-// Its errors and unregister are those of [Register]. The Beater behind [heartbeat.Start] and
-// [heartbeat.Run] is out of reach: make one with [heartbeat.New].
-func RegisterBeater(reg prometheus.Registerer, b *heartbeat.Beater) (unregister func(), err error) {
-	if reg == nil || b == nil {
-		return nil, errors.New("metrics: RegisterBeater needs a Registerer and a Beater, and one of them is nil")
+// NewBeater returns a collector of the figures of a Beater, a client's heartbeats, as heartwheel_heartbeat_*. The Beater
+// behind [heartbeat.Start] and [heartbeat.Run] is out of reach: make one with [heartbeat.New]. NewBeater panics without a
+// Beater.
+func NewBeater(b *heartbeat.Beater) prometheus.Collector {
+	if b == nil {
+		panic("metrics: NewBeater needs a Beater")
 	}
-	return add(reg, beaterAll, func(to sink.Sink) { collectBeater(to, b.Stats()) })
+	return sink.Collector(beaterAll, func(to sink.Sink) { collectBeater(to, b.Stats()) })
 }
 
 func collectBeater(to sink.Sink, s heartbeat.Stats) {

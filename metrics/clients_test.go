@@ -21,8 +21,8 @@ func TestFiguresAreTheBeaters(t *testing.T) {
 		b, err := heartbeat.New(heartbeat.Config{})
 		require.NoError(t, err)
 		reg := prometheus.NewPedanticRegistry()
-		unregister, err := RegisterBeater(reg, b)
-		require.NoError(t, err)
+		figures := NewBeater(b)
+		reg.MustRegister(figures)
 		here, there := net.Pipe()
 		go io.Copy(io.Discard, there)
 		c, err := b.Start(here, heartbeat.Options{Interval: time.Second, Message: []byte("x"), Answer: heartbeat.AnswerNone})
@@ -39,7 +39,7 @@ func TestFiguresAreTheBeaters(t *testing.T) {
 		require.EqualValues(t, 1, value(t, reg, "heartwheel_heartbeat_failed_total"))
 		requireComplete(t, reg, beaterAll)
 		require.NoError(t, b.Close())
-		unregister()
+		require.True(t, reg.Unregister(figures))
 		families, err := reg.Gather()
 		require.NoError(t, err)
 		require.Empty(t, families)
@@ -57,8 +57,7 @@ func TestFiguresAreThePools(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	reg := prometheus.NewPedanticRegistry()
-	_, err = RegisterPool(reg, p)
-	require.NoError(t, err)
+	reg.MustRegister(NewPool(p))
 	first, err := p.Get(t.Context())
 	require.NoError(t, err)
 	second, err := p.Get(t.Context())
@@ -85,8 +84,7 @@ func TestFiguresAreThePools(t *testing.T) {
 	requireComplete(t, reg, poolAll)
 	require.NoError(t, p.Close())
 
-	_, err = RegisterPool(reg, p)
-	require.ErrorAs(t, err, &prometheus.AlreadyRegisteredError{})
+	require.ErrorAs(t, reg.Register(NewPool(p)), &prometheus.AlreadyRegisteredError{})
 }
 
 // requireComplete requires a value of each metric, and names as Prometheus wants them.
@@ -99,11 +97,7 @@ func requireComplete(t *testing.T, reg prometheus.Gatherer, descs []*prometheus.
 	require.Empty(t, problems)
 }
 
-func TestRegisterOfClientsNeedsBoth(t *testing.T) {
-	_, err := RegisterBeater(prometheus.NewRegistry(), nil)
-	require.EqualError(t, err, "metrics: RegisterBeater needs a Registerer and a Beater, and one of them is nil")
-	_, err = RegisterPool[int](prometheus.NewRegistry(), nil)
-	require.EqualError(t, err, "metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
-	_, err = RegisterPool[int](nil, nil)
-	require.Error(t, err)
+func TestNewOfClientsNeedsThem(t *testing.T) {
+	require.PanicsWithValue(t, "metrics: NewBeater needs a Beater", func() { NewBeater(nil) })
+	require.PanicsWithValue(t, "metrics: NewPool needs a pool", func() { NewPool[int](nil) })
 }

@@ -22,8 +22,7 @@ const (
 // names returns the names of all metrics, as queries know them.
 func names(t *testing.T) map[string]bool {
 	reg := prometheus.NewPedanticRegistry()
-	_, err := Register(reg, newKeeper(t, keepalive.Config{Advise: true}))
-	require.NoError(t, err)
+	reg.MustRegister(New(newKeeper(t, keepalive.Config{Advise: true})))
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	names := map[string]bool{}

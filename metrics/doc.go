@@ -1,8 +1,8 @@
 // Package metrics shows Prometheus what a Keeper does.
 //
-//	unregister, err := metrics.Register(prometheus.DefaultRegisterer, k)
+//	prometheus.MustRegister(metrics.New(k))
 //
-// [RegisterBeater] and [RegisterPool] do the same for the heartbeats of a client and for an outbound
+// [NewBeater] and [NewPool] are for the heartbeats of a client and for an outbound
 // pool.
 //
 // Figures are read when they are scraped: a connection or a heartbeat costs no more than
@@ -12,7 +12,7 @@
 //
 // A program with several Keepers tells them apart by a label:
 //
-//	metrics.Register(prometheus.WrapRegistererWith(prometheus.Labels{"listener": "mqtt"}, reg), k)
+//	prometheus.WrapRegistererWith(prometheus.Labels{"listener": "mqtt"}, reg).MustRegister(metrics.New(k))
 //
 // The directory deploy/ has a dashboard and alerts.
 package metrics

@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/metrics"
 )
 
-func ExampleRegister() {
+func ExampleNew() {
 	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
 	if err != nil {
 		log.Fatal(err)
@@ -23,9 +23,7 @@ func ExampleRegister() {
 	defer k.Close()
 
 	reg := prometheus.NewRegistry()
-	if _, err := metrics.Register(reg, k); err != nil {
-		log.Fatal(err)
-	}
+	reg.MustRegister(metrics.New(k))
 	handler := promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 
 	page := httptest.NewRecorder()

@@ -20,8 +20,7 @@ import (
 // scrape returns the samples of a page, one in a line.
 func scrape(t *testing.T, descs sink.Descs, collect func(sink.Sink)) string {
 	reg := prometheus.NewPedanticRegistry()
-	_, err := add(reg, descs, collect)
-	require.NoError(t, err)
+	reg.MustRegister(sink.Collector(descs, collect))
 	page := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var samples strings.Builder

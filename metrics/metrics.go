@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -13,29 +11,20 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Register registers the figures of a Keeper. It returns the error of the registry, such as
-// prometheus.AlreadyRegisteredError if another Keeper has the same labels. unregister takes
-// the figures out again, and the registry then keeps the Keeper in memory no longer. Calling
-// it again does nothing. The Keeper may be closed before: its counters stay.
-func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func(), err error) {
-	if reg == nil || k.Binder() == nil {
-		return nil, errors.New("metrics: Register needs a Registerer and a Keeper from keepalive.New")
+// New returns a collector of the figures of a Keeper. A registry returns prometheus.AlreadyRegisteredError if another
+// Keeper has the same labels. The Keeper may be closed before: its counters stay. New panics without a Keeper from
+// keepalive.New.
+func New(k *keepalive.Keeper) prometheus.Collector {
+	if k.Binder() == nil {
+		panic("metrics: New needs a Keeper from keepalive.New")
 	}
-	return add(reg, all, func(to sink.Sink) {
+	return sink.Collector(all, func(to sink.Sink) {
 		s, cfg := k.Stats(), k.Config()
 		collectConns(to, s, cfg)
 		collectPolicies(to, s, cfg)
 		collectAdvice(to, s)
 		collectWheel(to, s.Wheel, cfg)
 	})
-}
-
-func add(reg prometheus.Registerer, descs sink.Descs, collect func(sink.Sink)) (unregister func(), err error) {
-	unregister, err = sink.Register(reg, descs, collect)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return unregister, nil
 }
 
 func collectConns(to sink.Sink, s keepalive.Stats, cfg keepalive.Config) {

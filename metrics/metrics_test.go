@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -25,8 +24,7 @@ func newKeeper(t *testing.T, cfg keepalive.Config) *keepalive.Keeper {
 
 func register(t *testing.T, k *keepalive.Keeper) *prometheus.Registry {
 	reg := prometheus.NewPedanticRegistry()
-	_, err := Register(reg, k)
-	require.NoError(t, err)
+	reg.MustRegister(New(k))
 	return reg
 }
 
@@ -185,30 +183,21 @@ func TestSeveralKeepersHaveLabels(t *testing.T) {
 	labelled := func(name string) prometheus.Registerer {
 		return prometheus.WrapRegistererWith(prometheus.Labels{"listener": name}, reg)
 	}
-	_, err := Register(labelled("one"), one)
-	require.NoError(t, err)
-	unregister, err := Register(labelled("two"), two)
-	require.NoError(t, err)
+	labelled("one").MustRegister(New(one))
+	second := New(two)
+	labelled("two").MustRegister(second)
 	require.EqualValues(t, 7, value(t, reg, "heartwheel_connections_limit", "listener=two"))
 
-	_, err = Register(labelled("two"), one)
 	var already prometheus.AlreadyRegisteredError
-	require.True(t, errors.As(err, &already), "%v", err)
-	unregister()
-	unregister()
-	_, err = Register(labelled("two"), one)
-	require.NoError(t, err)
+	require.ErrorAs(t, labelled("two").Register(New(one)), &already)
+	require.True(t, labelled("two").Unregister(second))
+	labelled("two").MustRegister(New(one))
 	require.Zero(t, value(t, reg, "heartwheel_connections_limit", "listener=two"))
-	unregister()
-	require.Zero(t, value(t, reg, "heartwheel_connections_limit", "listener=two"), "that of another Keeper by now")
 }
 
-func TestRegisterNeedsBoth(t *testing.T) {
-	_, err := Register(nil, newKeeper(t, keepalive.Config{}))
-	require.Error(t, err)
+func TestNewNeedsAKeeper(t *testing.T) {
 	for _, k := range []*keepalive.Keeper{nil, new(keepalive.Keeper)} {
-		_, err = Register(prometheus.NewRegistry(), k)
-		require.EqualError(t, err, "metrics: Register needs a Registerer and a Keeper from keepalive.New")
+		require.PanicsWithValue(t, "metrics: New needs a Keeper from keepalive.New", func() { New(k) })
 	}
 }
 

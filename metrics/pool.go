@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heartwheel-go/heartwheel/connpool"
@@ -32,13 +30,13 @@ func ofPool(name, help string, labels ...string) *prometheus.Desc {
 	return poolAll.Add("connpool_"+name, help, labels...)
 }
 
-// RegisterPool registers the figures of a [connpool.Pool], as heartwheel_connpool_*. Its errors and
-// unregister are those of [Register]. Give each pool a label of its own.
-func RegisterPool[T any](reg prometheus.Registerer, p *connpool.Pool[T]) (unregister func(), err error) {
-	if reg == nil || p == nil {
-		return nil, errors.New("metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
+// NewPool returns a collector of the figures of a [connpool.Pool], as heartwheel_connpool_*. Give each pool a label of its
+// own. NewPool panics without a pool.
+func NewPool[T any](p *connpool.Pool[T]) prometheus.Collector {
+	if p == nil {
+		panic("metrics: NewPool needs a pool")
 	}
-	return add(reg, poolAll, func(to sink.Sink) { collectPool(to, p.Stats()) })
+	return sink.Collector(poolAll, func(to sink.Sink) { collectPool(to, p.Stats()) })
 }
 
 func collectPool(to sink.Sink, s connpool.Stats) {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -23,7 +24,7 @@ var (
 
 	// ErrArgument is the error for an argument out of bounds. The wrapping error names the
 	// value and the limit.
-	ErrArgument = errors.New("pool: invalid argument")
+	ErrArgument error = argument.Error("pool")
 )
 
 const (

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -11,14 +10,14 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // ErrArgument says that a field of the config is out of bounds. The wrapping error names the
 // values and the limit.
-var ErrArgument = errors.New("server: invalid argument")
+var ErrArgument error = argument.Error("server")
 
 const (
 	defaultAddr            = "127.0.0.1:9000"
@@ -77,7 +76,7 @@ type Config struct {
 	//   - Room.MaxConns of zero means as many connections as the limit of descriptors of this process
 	//     (RLIMIT_NOFILE) has room for when New or Update is called, with some to spare. A higher
 	//     number is an error.
-	//   - Room.Full must not be pool.Wait, since gnet accepts all connections.
+	//   - Room.Full must not be keepalive.FullWait, since gnet accepts all connections.
 	//   - Closing.Farewell may be nil: the protocol has its own.
 	//   - Logger gets news of the server, too. Nil means silence.
 	//   - Unwrap is never called.
@@ -129,9 +128,9 @@ func (cfg Config) withDefaults(open int) (Config, error) {
 	if cfg.Activity != keepalive.ActivityManual {
 		return cfg, fmt.Errorf("%w: Activity %v, must be %v: only whole lines are life", ErrArgument, cfg.Activity, keepalive.ActivityManual)
 	}
-	if cfg.Room.Full == pool.Wait {
+	if cfg.Room.Full == keepalive.FullWait {
 		return cfg, fmt.Errorf("%w: Room.Full %v, must be %v or %v: gnet accepts all connections",
-			ErrArgument, cfg.Room.Full, pool.Reject, pool.EvictIdlest)
+			ErrArgument, cfg.Room.Full, keepalive.FullReject, keepalive.FullEvict)
 	}
 	var err error
 	if cfg.Room.MaxConns, err = maxConns(cfg.Room.MaxConns, cfg.Loops, open); err != nil {

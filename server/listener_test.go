@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func listen(t testing.TB) *net.TCPListener {
@@ -186,7 +185,7 @@ func TestListenerOfAServerThatNeverRuns(t *testing.T) {
 
 func TestEvictionOnAListener(t *testing.T) {
 	ln := listen(t)
-	r := startOn(t, ln, Config{Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 10 * ms}}})
+	r := startOn(t, ln, Config{Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 1, Full: keepalive.FullEvict, MinIdle: 10 * ms}}})
 	first := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, first, "PING\n"))
 	time.Sleep(50 * ms)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Each reason has words of its own. A client can tell them apart.
@@ -49,7 +48,7 @@ func TestFarewellsSayWhy(t *testing.T) {
 }
 
 func TestFarewellOfOneThatIsEvicted(t *testing.T) {
-	r := start(t, Config{Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2, Full: pool.EvictIdlest, MinIdle: 50 * ms}}})
+	r := start(t, Config{Config: keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2, Full: keepalive.FullEvict, MinIdle: 50 * ms}}})
 	idlest, other := r.dial(t), r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, idlest, "PING\n"))
 	time.Sleep(100 * ms)

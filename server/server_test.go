@@ -20,7 +20,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // These tests use real sockets, so real time. A timeout is such as a client keeps on a busy
@@ -440,7 +439,7 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 			"server: invalid argument: ShutdownTimeout 1h0m0s, must not be less than DrainDelay 2562047h47m16.854775807s and Drain 2562047h47m16.854775807s together",
 		},
 		{Config{Config: keepalive.Config{Activity: keepalive.ActivityKernel}}, "server: invalid argument: Activity kernel, must be manual: only whole lines are life"},
-		{Config{Config: keepalive.Config{Room: keepalive.Room{Full: pool.Wait}}}, "server: invalid argument: Room.Full wait, must be reject or evict: gnet accepts all connections"},
+		{Config{Config: keepalive.Config{Room: keepalive.Room{Full: keepalive.FullWait}}}, "server: invalid argument: Room.Full wait, must be reject or evict: gnet accepts all connections"},
 		{Config{Config: keepalive.Config{Room: keepalive.Room{Full: 7}}}, "server: invalid argument: keepalive: invalid argument: Room.Full 7, must be 0 to 2"},
 		{Config{Config: keepalive.Config{Age: keepalive.Age{Max: -1}}}, "server: invalid argument: keepalive: invalid argument: Age.Max -1ns, must not be negative"},
 		{Config{Config: keepalive.Config{Probe: keepalive.Probing{Count: 101}}}, "server: invalid argument: keepalive: invalid argument: Probe.Count 101, must be at most 100"},

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A connection has the new timeout from the Keeper's next look at it. Here a timeout of its own
@@ -83,7 +82,7 @@ func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 		Loops: 1,
 		Config: keepalive.Config{
 			Timeout: time.Minute, Tick: 20 * ms,
-			Room: keepalive.Room{MaxConns: 9, Full: pool.EvictIdlest}, Age: keepalive.Age{Max: time.Hour},
+			Room: keepalive.Room{MaxConns: 9, Full: keepalive.FullEvict}, Age: keepalive.Age{Max: time.Hour},
 		},
 	})
 	before := r.Config()
@@ -96,7 +95,7 @@ func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 		"Loops 2, can't be changed from 1":                                                   func(cfg *Config) { cfg.Loops = 2 },
 		"Logger, can't be changed":                                                           func(cfg *Config) { cfg.Logger = slog.Default() },
 		"keepalive: invalid argument: Tick 50ms, can't be changed from 20ms":                 func(cfg *Config) { cfg.Tick = 50 * ms },
-		"keepalive: invalid argument: Room.Full reject, can't be changed from evict":         func(cfg *Config) { cfg.Room.Full = pool.Reject },
+		"keepalive: invalid argument: Room.Full reject, can't be changed from evict":         func(cfg *Config) { cfg.Room.Full = keepalive.FullReject },
 		"keepalive: invalid argument: Room.MinIdle 1s, can't be changed from 0s":             func(cfg *Config) { cfg.Room.MinIdle = time.Second },
 		"keepalive: invalid argument: Tick 20ms is longer than Timeout 1ms":                  func(cfg *Config) { cfg.Timeout = ms },
 		"MaxLine -1, must not be negative":                                                   func(cfg *Config) { cfg.MaxLine = -1 },

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/argument"
 )
 
 var (
@@ -14,7 +16,7 @@ var (
 
 	// ErrArgument is the error for an argument out of bounds. The wrapping error names the
 	// value and the limit.
-	ErrArgument = errors.New("wheel: invalid argument")
+	ErrArgument error = argument.Error("wheel")
 
 	// ErrNotFound is the error for a key not pending: never set, expired or removed.
 	ErrNotFound = errors.New("wheel: key not pending")

@@ -32,7 +32,7 @@ const (
 )
 
 // pages returns all pages, by path. / lists them.
-func pages(s *server.Server, page *debughttp.Handler) (map[string]http.Handler, error) {
+func pages(s *server.Server, page *debughttp.Handler) map[string]http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(
@@ -40,9 +40,7 @@ func pages(s *server.Server, page *debughttp.Handler) (map[string]http.Handler, 
 		counter("long_lines_total", "Connections closed because of a line that was too long.", func() uint64 { return s.Stats().LongLines }),
 		counter("crowded_total", "Connections refused because too many that were being closed had their descriptors still.", func() uint64 { return s.Stats().Crowded }),
 	)
-	if _, err := metrics.Register(registry, s.Keeper()); err != nil {
-		return nil, err
-	}
+	registry.MustRegister(metrics.New(s.Keeper()))
 	return map[string]http.Handler{
 		"/debug/wheel": page,
 		"/metrics":     promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
@@ -54,7 +52,7 @@ func pages(s *server.Server, page *debughttp.Handler) (map[string]http.Handler, 
 			return err
 		}),
 		"/readyz": check(func(context.Context) error { return readiness(s) }),
-	}, nil
+	}
 }
 
 // counter is a figure of the server's own.
@@ -138,10 +136,7 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 // newHandler returns the handler of all requests. The debug page has a check of its own, and
 // -debug-allow-remote turns that off.
 func newHandler(s *server.Server, page *debughttp.Handler, hosts debughttp.Hosts) (http.Handler, error) {
-	all, err := pages(s, page)
-	if err != nil {
-		return nil, err
-	}
+	all := pages(s, page)
 	checked, mux := http.NewServeMux(), http.NewServeMux()
 	checked.Handle("GET /{$}", index(slices.Sorted(maps.Keys(all))))
 	for path, handler := range all {

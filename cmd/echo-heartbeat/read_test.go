@@ -11,7 +11,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
@@ -57,7 +56,7 @@ log-level warn
 			Timeout:      5 * time.Minute,
 			FirstMessage: 6 * time.Second,
 			Age:          keepalive.Age{Max: time.Hour, Jitter: 0.2},
-			Room:         keepalive.Room{MaxPerKey: 100, Full: pool.EvictIdlest, MinIdle: 10 * time.Second},
+			Room:         keepalive.Room{MaxPerKey: 100, Full: keepalive.FullEvict, MinIdle: 10 * time.Second},
 			Closing:      keepalive.Closing{Mode: keepalive.CloseHalf, DryRun: true},
 			Rate:         keepalive.Rate{MinBytes: 10},
 		},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 const (
@@ -40,7 +39,7 @@ func newFront(addr string, handler http.Handler, secure *tls.Config, maxConns in
 	keeper, err := keepalive.New(keepalive.Config{
 		Timeout:  silence,
 		Activity: keepalive.ActivityReadWrite,
-		Room:     keepalive.Room{MaxConns: maxConns, Full: pool.EvictIdlest},
+		Room:     keepalive.Room{MaxConns: maxConns, Full: keepalive.FullEvict},
 		Logger:   log,
 	})
 	if err != nil {

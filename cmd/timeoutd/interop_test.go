@@ -39,6 +39,7 @@ func TestCurlSession(t *testing.T) {
 	}
 	require.Len(t, answers, 7)
 	require.Contains(t, answers[0], `"name":"orders"`)
+	require.Contains(t, answers[0], `"retries":3,"backoff":"2s","backoff_max":"1m0s"`)
 	require.Contains(t, answers[1], `"was":"none","changed":true`)
 	require.Contains(t, answers[2], `"payload":{"order":4711}`)
 	require.Contains(t, answers[3], `"was":"pending","changed":true`)

@@ -20,9 +20,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
-// A stranger copies the README's session: with curl, in Go and with the commands. Each has the task
-// called once.
-func TestOneTasksLifeInTheReadme(t *testing.T) {
+// A stranger copies a session: with curl, in Go and with the commands. Each has the task called once.
+func TestOneTasksLifeInThreeWays(t *testing.T) {
 	t.Parallel()
 	called := make(chan string, 10)
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -30,18 +29,17 @@ func TestOneTasksLifeInTheReadme(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	p := start(t, process{args: []string{"-memory", "-callback-allow", "127.0.0.0/8"}})
-	blocks := readmeBlocks(t, "One task's life, three ways", "127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", target.Listener.Addr().String())
-	require.Len(t, blocks, 3)
+	here := []string{"127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", target.Listener.Addr().String()}
+	blocks := blocksOf(t, "docs/three-ways.md", here...)
+	require.Len(t, blocks, 2)
 	program := filepath.Join(t.TempDir(), "main.go")
+	text, err := os.ReadFile("internal/session/main.go")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, []byte(strings.NewReplacer(here...).Replace(string(text))), 0o600))
 	var said []string
-	for _, block := range blocks {
-		cmd := p.bash(t, block[2])
-		if block[1] == "go" {
-			require.NoError(t, os.WriteFile(program, []byte(block[2]), 0o600))
-			cmd = exec.CommandContext(t.Context(), "go", "run", program)
-		}
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s%s", block[2], out)
+	for _, way := range []*exec.Cmd{p.bash(t, blocks[0][2]), exec.CommandContext(t.Context(), "go", "run", program), p.bash(t, blocks[1][2])} {
+		out, err := way.CombinedOutput()
+		require.NoError(t, err, "%v%s", way, out)
 		require.Equal(t, "/unpaid", <-called)
 		said = append(said, string(out))
 	}
@@ -51,15 +49,12 @@ func TestOneTasksLifeInTheReadme(t *testing.T) {
 	require.Empty(t, called, "each task is called once")
 }
 
-// readmeBlocks returns the blocks of code of a section, each with its language and its text.
-func readmeBlocks(t *testing.T, title string, replace ...string) [][]string {
-	text, err := os.ReadFile("README.md")
+// blocksOf returns the blocks of code of a page, each with its language and its text.
+func blocksOf(t *testing.T, page string, replace ...string) [][]string {
+	file, err := os.ReadFile(page)
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## "+title+"\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	section = strings.NewReplacer(replace...).Replace(section)
-	return regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	text := strings.NewReplacer(replace...).Replace(string(file))
+	return regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(text, -1)
 }
 
 // bash returns a script that has the command timeoutd, and this process as its server.
@@ -74,10 +69,10 @@ func (p *process) bash(t *testing.T, script string) *exec.Cmd {
 }
 
 // A worker in curl, and one by the command, which runs until it is interrupted.
-func TestTheWorkersInTheReadme(t *testing.T) {
+func TestTheWorkersOnTheirPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, process{args: []string{"-memory"}})
-	blocks := readmeBlocks(t, "Workers that ask for tasks", "127.0.0.1:8077", p.addr(t), "'jq .image'", "cat")
+	blocks := blocksOf(t, "docs/workers.md", "127.0.0.1:8077", p.addr(t), "'jq .image'", "cat")
 	require.Len(t, blocks, 2)
 	out, err := p.bash(t, blocks[0][2]).CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -16,12 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's Python accepts a call by a real server, and nothing that was made of it.
-func TestTheReadmeVerifiesACall(t *testing.T) {
+// The Python of its page accepts a call by a real server, and nothing that was made of it.
+func TestThePageOfSignedCallsVerifiesACall(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
+	page, err := os.ReadFile("docs/signing.md")
 	require.NoError(t, err)
-	_, code, found := strings.Cut(string(readme), "```python\n")
+	_, code, found := strings.Cut(string(page), "```python\n")
 	require.True(t, found)
 	code, _, _ = strings.Cut(code, "```")
 	type call struct {

@@ -31,7 +31,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func main() {
@@ -55,7 +54,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:  timeout,
 		Activity: keepalive.ActivityReadWrite,
-		Room:     keepalive.Room{MaxConns: 100_000, Full: pool.EvictIdlest, MaxPerKey: 1000},
+		Room:     keepalive.Room{MaxConns: 100_000, Full: keepalive.FullEvict, MaxPerKey: 1000},
 		OnClose: func(conn any, reason keepalive.Reason) {
 			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
 		},

@@ -36,7 +36,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func main() {
@@ -63,7 +62,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 		Timeout: timeout,
 		Room: keepalive.Room{
 			MaxConns:  100_000,
-			Full:      pool.EvictIdlest,
+			Full:      keepalive.FullEvict,
 			MaxPerKey: 1000,
 			Pressure:  keepalive.Pressure{Timeout: timeout / 4}, // while descriptors run out
 		},

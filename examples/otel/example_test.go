@@ -15,9 +15,7 @@ import (
 // export is the code of docs/operations.md.
 func export(ctx context.Context, k *keepalive.Keeper) (*metric.MeterProvider, error) {
 	reg := prometheus.NewRegistry()
-	if _, err := metrics.Register(reg, k); err != nil {
-		return nil, err
-	}
+	reg.MustRegister(metrics.New(k))
 	exporter, err := otlpmetrichttp.New(ctx) // OTEL_EXPORTER_OTLP_ENDPOINT is its receiver
 	if err != nil {
 		return nil, err

@@ -32,8 +32,7 @@ func TestAReceiverGetsWhatPrometheusSees(t *testing.T) {
 	require.EqualValues(t, 1, got["heartwheel_connection_age_seconds"].GetHistogram().GetDataPoints()[0].GetCount())
 
 	reg := prometheus.NewRegistry()
-	_, err = metrics.Register(reg, k)
-	require.NoError(t, err)
+	reg.MustRegister(metrics.New(k))
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	require.Len(t, got, len(families))

@@ -17,7 +17,7 @@ import (
 // propagator is what programs usually set with otel.SetTextMapPropagator.
 var propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
-// set sets a task with the trace of ctx. It is the code of timeout/README.md.
+// set sets a task with the trace of ctx.
 func set(ctx context.Context, centre *timeout.Center, task timeout.Task) error {
 	carrier := propagation.MapCarrier{}
 	propagator.Inject(ctx, carrier)

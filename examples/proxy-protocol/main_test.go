@@ -104,7 +104,7 @@ func TestWithoutAHeaderNobodyComesIn(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Serve(t, serve)
 	_, err := dial(t, s, 0, nil).ask()
-	require.ErrorContains(t, err, "400 Bad Request")
+	require.Error(t, err, "not even an answer")
 
 	last := time.Now()
 	silent := dial(t, s, 0, nil)

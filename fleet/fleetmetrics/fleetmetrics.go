@@ -1,14 +1,11 @@
 // Package fleetmetrics shows Prometheus what a node of a fleet does.
 //
-//	unregister, err := fleetmetrics.Register(prometheus.DefaultRegisterer, node)
+//	prometheus.MustRegister(fleetmetrics.New(node))
 //
 // The figures are read when they are scraped, and cost sessions nothing.
 package fleetmetrics
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heartwheel-go/heartwheel/fleet"
@@ -31,18 +28,14 @@ var (
 	panics   = all.Add("fleet_panics_total", "Functions of the program that panicked or called runtime.Goexit.")
 )
 
-// Register registers the figures of a node, as heartwheel_fleet_*. It returns the error of the
-// registry, such as prometheus.AlreadyRegisteredError if another node has the same labels.
-// unregister takes the figures out again. The node may be closed before: its counters stay.
-func Register(reg prometheus.Registerer, node *fleet.Node) (unregister func(), err error) {
+// New returns a collector of the figures of a node, as heartwheel_fleet_*. A registry returns
+// prometheus.AlreadyRegisteredError if another node has the same labels. The node may be closed before: its counters
+// stay. New panics without a node.
+func New(node *fleet.Node) prometheus.Collector {
 	if node == nil {
-		return nil, errors.New("fleetmetrics: the node is nil")
+		panic("fleetmetrics: New needs a node")
 	}
-	unregister, err = sink.Register(reg, all, func(to sink.Sink) { collect(to, node.Stats()) })
-	if err != nil {
-		return nil, fmt.Errorf("fleetmetrics: %w", err)
-	}
-	return unregister, nil
+	return sink.Collector(all, func(to sink.Sink) { collect(to, node.Stats()) })
 }
 
 func collect(to sink.Sink, s fleet.Stats) {

@@ -29,8 +29,7 @@ func TestEachFigureHasItsName(t *testing.T) {
 		want[name] = float64(i + 1)
 	}
 	reg := prometheus.NewPedanticRegistry()
-	unregister, err := sink.Register(reg, all, func(to sink.Sink) { collect(to, s) })
-	require.NoError(t, err)
+	reg.MustRegister(sink.Collector(all, func(to sink.Sink) { collect(to, s) }))
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	got := map[string]float64{}
@@ -42,13 +41,8 @@ func TestEachFigureHasItsName(t *testing.T) {
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	require.Empty(t, problems)
-	unregister()
-	unregister()
 }
 
-func TestWhatIsNilIsRefused(t *testing.T) {
-	_, err := Register(prometheus.NewRegistry(), nil)
-	require.EqualError(t, err, "fleetmetrics: the node is nil")
-	_, err = Register(nil, &fleet.Node{})
-	require.EqualError(t, err, "fleetmetrics: the Registerer is nil")
+func TestNewNeedsANode(t *testing.T) {
+	require.PanicsWithValue(t, "fleetmetrics: New needs a node", func() { New(nil) })
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // What clients and server say to each other: a byte each.
@@ -42,7 +41,7 @@ func Config(conns int, pace float64) keepalive.Config {
 		Timeout:      scaled(30*time.Second, pace),
 		FirstMessage: scaled(4*time.Second, pace),
 		Age:          keepalive.Age{Max: scaled(time.Hour, pace), Jitter: 0.98},
-		Room:         keepalive.Room{MaxConns: conns, Full: pool.EvictIdlest},
+		Room:         keepalive.Room{MaxConns: conns, Full: keepalive.FullEvict},
 	}
 }
 

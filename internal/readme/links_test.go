@@ -162,8 +162,13 @@ func TestEachPageOfDocsIsLinkedToFromItsIndex(t *testing.T) {
 	all := pages(t)
 	index := all[filepath.Join(root, "docs/README.md")]
 	for page := range all {
-		if filepath.Dir(page) == filepath.Join(root, "docs") && filepath.Base(page) != "README.md" {
+		folder := filepath.Dir(page)
+		switch {
+		case filepath.Base(folder) != "docs" || filepath.Base(page) == "README.md":
+		case folder == filepath.Join(root, "docs"):
 			require.Contains(t, index, "("+filepath.Base(page)+")")
+		default: // of a module, whose README is the index
+			require.Contains(t, all[filepath.Join(folder, "../README.md")], "(docs/"+filepath.Base(page)+")")
 		}
 	}
 }

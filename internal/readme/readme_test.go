@@ -15,8 +15,7 @@ import (
 func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 	var examples strings.Builder
 	for _, pattern := range []string{
-		"../../*/example_test.go", "../../*/*/example_test.go", "../../examples/users/*/main.go", "../../examples/otel/trace_test.go",
-		"../../cmd/timeoutd/internal/session/main.go",
+		"../../*/example_test.go", "../../*/*/example_test.go", "../../examples/users/*/main.go",
 		"../../keepalive/udpkeepalive/session.go", // the example of an adapter
 	} {
 		files, err := filepath.Glob(pattern)
@@ -29,7 +28,7 @@ func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 	}
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
-	for _, pattern := range []string{"../../*/README.md", "../../*/*/README.md"} {
+	for _, pattern := range []string{"../../*/README.md", "../../*/*/README.md", "../../*/docs/*.md", "../../*/*/docs/*.md"} {
 		ofPackages, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		pages = append(pages, ofPackages...)

@@ -14,10 +14,18 @@ import (
 
 var (
 	named  = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
-	suite  = regexp.MustCompile("enginetest: ((?:`[A-Za-z]+`(?:, )?)+)")
+	suite  = regexp.MustCompile("enginetest:\\s+((?:`[A-Za-z]+`(?:,\\s+)?)+)")
 	quoted = regexp.MustCompile("`([A-Za-z]+)`")
 	tested = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+	row    = regexp.MustCompile(`(?m)^- (.*?): `)
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
+)
+
+// The timeout centre's lists of tests.
+const (
+	promises = "timeout/docs/decisions/0023-promises.md"
+	faults   = "timeout/docs/decisions/0024-faults.md"
+	outages  = "timeout/docs/decisions/0025-outages.md"
 )
 
 // The pages of the timeout centre and of fleets name the test of each promise.
@@ -38,7 +46,7 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 		}
 		return err
 	}))
-	for name, least := range map[string]int{"docs/decisions/0023-promises-and-their-tests.md": 60, "fleet/README.md": 20} {
+	for name, least := range map[string]int{promises: 60, faults: 30, outages: 30, "fleet/docs/tests.md": 20} {
 		page := pages(t)[filepath.Join(root, name)]
 		names := 0
 		for _, m := range named.FindAllStringSubmatch(page, -1) {
@@ -55,13 +63,12 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	}
 }
 
-// The timeout centre's list has a row for every promise, and for every flaw of the designs before it.
+// The timeout centre's lists have a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
-	var first strings.Builder // of each row
-	for line := range strings.Lines(pages(t)[filepath.Join(root, "docs", "decisions", "0023-promises-and-their-tests.md")]) {
-		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 {
-			first.WriteString(cells[1] + "\n")
-		}
+	var first strings.Builder // of each row, what stands before its tests
+	all := pages(t)
+	for _, m := range row.FindAllStringSubmatch(all[filepath.Join(root, promises)]+all[filepath.Join(root, faults)], -1) {
+		first.WriteString(m[1] + "\n")
 	}
 	rows := first.String()
 	for _, of := range []struct {

@@ -2,8 +2,6 @@
 package sink
 
 import (
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,18 +19,10 @@ func (d *Descs) Add(name, help string, labels ...string) *prometheus.Desc {
 	return added
 }
 
-// Register registers a collector of these metrics. collect is called for each scrape, by several
-// goroutines at the same time. A second call of unregister does nothing.
-func Register(reg prometheus.Registerer, descs Descs, collect func(Sink)) (unregister func(), err error) {
-	if reg == nil {
-		return nil, errors.New("the Registerer is nil")
-	}
-	c := &collector{descs, collect}
-	if err := reg.Register(c); err != nil {
-		return nil, err
-	}
-	// Once, since a registry goes by names: it would take out whoever came after.
-	return sync.OnceFunc(func() { reg.Unregister(c) }), nil
+// Collector returns a collector of these metrics. collect is called for each scrape, by several goroutines at the same
+// time.
+func Collector(descs Descs, collect func(Sink)) prometheus.Collector {
+	return &collector{descs, collect}
 }
 
 type collector struct {

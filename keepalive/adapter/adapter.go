@@ -173,6 +173,9 @@ type Protocol interface {
 	// Upgrade returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 	Upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error
 
+	// Hold adds to the holds of the connection, see keepalive.Guard.Hold: 1 holds it, and -1 ends one of them.
+	Hold(by int32)
+
 	// CountBacklog says whether a peer is alive while bytes wait to be sent to it, as long as it takes some of
 	// them. It is for protocols whose peers have nothing to say while they take a long answer, such as HTTP, and for
 	// TCP on Linux. A new connection is without, and one with an Upgrade has it always.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // evictable is how many members a pool may have on their way out.
@@ -40,7 +39,7 @@ func TestEvictionInAStorm(t *testing.T) {
 			Timeout:  time.Minute,
 			Tick:     10 * ms,
 			Activity: activity,
-			Room:     keepalive.Room{MaxConns: capacity, Full: pool.EvictIdlest, MinIdle: timeout},
+			Room:     keepalive.Room{MaxConns: capacity, Full: keepalive.FullEvict, MinIdle: timeout},
 		}, a, gnet.WithNumEventLoop(2))
 		var talking sync.WaitGroup
 		stop := make(chan bool)
@@ -129,7 +128,7 @@ func TestEvictionWaitsForTheLoop(t *testing.T) {
 	w := observe(t, keepalive.Config{
 		Timeout: time.Minute,
 		Tick:    10 * ms,
-		Room:    keepalive.Room{MaxConns: capacity, Full: pool.EvictIdlest, MinIdle: timeout / 2},
+		Room:    keepalive.Room{MaxConns: capacity, Full: keepalive.FullEvict, MinIdle: timeout / 2},
 	}, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		close(blocked)
 		<-released
@@ -194,7 +193,7 @@ func TestUnreadBytesPreventEviction(t *testing.T) {
 				Timeout:  time.Minute,
 				Tick:     10 * ms,
 				Activity: activity,
-				Room:     keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: timeout},
+				Room:     keepalive.Room{MaxConns: 1, Full: keepalive.FullEvict, MinIdle: timeout},
 			}, a, gnet.WithNumEventLoop(1))
 			silent := w.dial(t)
 			first <- silent
@@ -218,7 +217,7 @@ func TestNobodyIsIdleEnoughToBeEvicted(t *testing.T) {
 	w := observe(t, keepalive.Config{
 		Timeout: time.Minute,
 		Tick:    10 * ms,
-		Room:    keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 20 * time.Second},
+		Room:    keepalive.Room{MaxConns: 1, Full: keepalive.FullEvict, MinIdle: 20 * time.Second},
 	}, &app{onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String()) }})
 	c := w.dial(t)
 	say(t, c, "hello")

@@ -17,15 +17,15 @@ type connection struct {
 	ending chan struct{} // closed when it is to end between two requests
 
 	mu       sync.Mutex
-	handlers int    // not waiting for the peer
-	left     bool   // it is not the server's any more
-	h2c      bool   // if it leaves the server now, h2c serves it
-	active   bool   // by the server, which has read a request
-	asked    bool   // a handler was called
-	http1    bool   // its last request was of HTTP/1; before the first one, that may be
-	bare     bool   // its request is of HTTP/1, without a body
-	served   int    // by h2c: more than 0 while there are requests
-	release  func() // ends the hold, or nil
+	handlers int  // not waiting for the peer
+	left     bool // it is not the server's any more
+	h2c      bool // if it leaves the server now, h2c serves it
+	active   bool // by the server, which has read a request
+	asked    bool // a handler was called
+	http1    bool // its last request was of HTTP/1; before the first one, that may be
+	bare     bool // its request is of HTTP/1, without a body
+	served   int  // by h2c: more than 0 while there are requests
+	held     bool
 }
 
 func newConnection(conn net.Conn, g *keepalive.Guard) *connection {
@@ -154,20 +154,18 @@ func (c *connection) leave() {
 func (c *connection) hold() {
 	want := c.handlers > 0 && !c.left || c.served > 0
 	switch {
-	case want && c.release == nil:
-		c.release = c.guard.Hold()
-	case !want && c.release != nil:
-		c.release()
-		c.release = nil
+	case want && !c.held:
+		c.guard.Binding().Hold(1)
+	case !want && c.held:
+		c.guard.Binding().Hold(-1)
 	}
+	c.held = want
 }
 
 // serve serves a request. If the connection is to end, the response says so. It does so with its header: the handler
 // may set another Connection header before, or take the connection over with one.
-func (c *connection) serve(rw http.ResponseWriter, r *http.Request, next http.Handler, k *keepalive.Keeper) {
-	if c.isEnding() || k.Config().Age.Max > 0 {
-		rw = c.announcing(rw)
-	}
+func (c *connection) serve(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+	rw = c.announcing(rw)
 	next.ServeHTTP(rw, r)
 	if c.isEnding() {
 		sayClose(rw) // unless its header has left

@@ -188,7 +188,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	c.busy(1)
 	defer c.busy(-1)
-	c.serve(rw, r, next, h.wrapper.keeper)
+	c.serve(rw, r, next)
 }
 
 // warnOfOrder warns if the server was to serve a connection without the functions of Wrap.

@@ -30,7 +30,7 @@
 // # Spoofed addresses
 //
 // Anybody can send datagrams from any address, so set Room.MaxConns and Room.MaxPerKey. Room.Full
-// should stay pool.Reject: with pool.EvictIdlest, spoofed datagrams throw out living sessions.
+// should stay keepalive.FullReject: with keepalive.FullEvict, spoofed datagrams throw out living sessions.
 // With Room.Full at its limit, new peers are refused and the others stay. To keep room for new
 // peers, too, let a session live for seconds until its peer has answered: take ActivityManual
 // and FirstMessage, and touch the session from then on. Or answer without a session, see
@@ -40,7 +40,7 @@
 //
 // A datagram is all that UDP has: Closing.Mode and Closing.Timeout have no effect. Nor have ReadIdle,
 // WriteIdle and Rate.MinBytes, and ActivityKernel is ActivityRead. FirstMessage needs ActivityManual,
-// since a session begins with a datagram. pool.Wait is pool.Reject.
+// since a session begins with a datagram. keepalive.FullWait is keepalive.FullReject.
 //
 // # When not to use this package
 //

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // fake is a Socket without a network. Its test is the read loop.
@@ -430,10 +429,10 @@ func TestClosedKeeperGetsNoMoreSessions(t *testing.T) {
 	})
 }
 
-// With pool.EvictIdlest there is always room, for a spoofed address, too.
+// With keepalive.FullEvict there is always room, for a spoofed address, too.
 func TestEvictionIsNoRefusal(t *testing.T) {
 	t.Parallel()
-	cfg := keepalive.Config{Room: keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: second}}
+	cfg := keepalive.Config{Room: keepalive.Room{MaxConns: 1, Full: keepalive.FullEvict, MinIdle: second}}
 	bubble(t, cfg, func(t *testing.T, _ *fake, s *Sessions[int], ended *ends) {
 		idlest := heard(t, s, alice)
 		pass(5 * second)

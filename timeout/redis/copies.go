@@ -14,7 +14,7 @@ import (
 )
 
 // A Cluster has the records of all topics in one hash on one master, and copies of them under
-// these hash tags: see docs/decisions/0036. The tags divide the slots of a Cluster evenly, so
+// these hash tags: see timeout/docs/decisions/0008-topic-copies.md. The tags divide the slots of a Cluster evenly, so
 // three masters or more have at most two each. A single server has no copies.
 var copyTags = []string{"topics:1511", "topics:1521", "topics:1531", "topics:1571", "topics:1541"}
 

@@ -1,9 +1,9 @@
 // Package timeoutmetrics shows Prometheus what a timeout centre does.
 //
-//	unregister, err := timeoutmetrics.Register(prometheus.DefaultRegisterer, centre)
+//	prometheus.MustRegister(timeoutmetrics.New(centre))
 //
-// [Register] has the figures of one node. They are read when they are scraped, and cost tasks nothing.
-// [RegisterTopics] has those of the engine, and asks it at each scrape. All nodes of an engine
+// [New] has the figures of one node. They are read when they are scraped, and cost tasks nothing.
+// [NewTopics] has those of the engine, and asks it at each scrape. All nodes of an engine
 // would show the same, so one is enough. No label grows with the tasks.
 //
 // deploy/prometheus has alerts.

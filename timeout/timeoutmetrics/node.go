@@ -1,8 +1,6 @@
 package timeoutmetrics
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -48,15 +46,14 @@ func perTopic(name, help string) *prometheus.Desc {
 	return ofNode.Add("timeout_"+name, help, "topic")
 }
 
-// Register registers the figures of a centre, as heartwheel_timeout_*, for each topic it serves.
-// It returns the error of the registry, such as prometheus.AlreadyRegisteredError if another
-// centre has the same labels. unregister takes the figures out again. The centre may be closed
-// before: its counters stay.
-func Register(reg prometheus.Registerer, centre *timeout.Center) (unregister func(), err error) {
+// New returns a collector of the figures of a centre, as heartwheel_timeout_*, for each topic it serves. A registry
+// returns prometheus.AlreadyRegisteredError if another centre has the same labels. The centre may be closed before: its
+// counters stay. New panics without a centre.
+func New(centre *timeout.Center) prometheus.Collector {
 	if centre == nil {
-		return nil, errors.New("timeoutmetrics: the centre is nil")
+		panic("timeoutmetrics: New needs a centre")
 	}
-	return add(reg, ofNode, func(to sink.Sink) {
+	return sink.Collector(ofNode, func(to sink.Sink) {
 		collectNode(to, centre.Node(), centre.View(), centre.OpenCircuits())
 		stats := centre.Stats()
 		for _, s := range stats {
@@ -64,14 +61,6 @@ func Register(reg prometheus.Registerer, centre *timeout.Center) (unregister fun
 		}
 		collectUnserved(to, stats, centre.Unserved())
 	})
-}
-
-func add(reg prometheus.Registerer, descs sink.Descs, collect func(sink.Sink)) (unregister func(), err error) {
-	unregister, err = sink.Register(reg, descs, collect)
-	if err != nil {
-		return nil, fmt.Errorf("timeoutmetrics: %w", err)
-	}
-	return unregister, nil
 }
 
 func collectNode(to sink.Sink, name string, view engine.View, open []string) {

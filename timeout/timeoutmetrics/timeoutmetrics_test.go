@@ -60,8 +60,7 @@ func TestEachFigureOfANodeIsThereOnce(t *testing.T) {
 		want[float64(i+1)] = true
 	}
 	reg := prometheus.NewPedanticRegistry()
-	_, err := add(reg, ofNode, func(to sink.Sink) { collectTopic(to, s) })
-	require.NoError(t, err)
+	reg.MustRegister(sink.Collector(ofNode, func(to sink.Sink) { collectTopic(to, s) }))
 	got := gather(t, reg)
 	require.Len(t, got, len(want))
 	for name, value := range got {
@@ -89,12 +88,9 @@ func TestACentreIsScraped(t *testing.T) {
 		require.NoError(t, err)
 	}
 	reg := prometheus.NewPedanticRegistry()
-	unregister, err := Register(reg, centre)
-	require.NoError(t, err)
-	_, err = RegisterTopics(reg, centre, time.Minute)
-	require.NoError(t, err)
-	_, err = Register(reg, centre)
-	require.ErrorAs(t, err, new(prometheus.AlreadyRegisteredError))
+	figures := New(centre)
+	reg.MustRegister(figures, NewTopics(centre, time.Minute))
+	require.ErrorAs(t, reg.Register(New(centre)), new(prometheus.AlreadyRegisteredError))
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -112,18 +108,16 @@ func TestACentreIsScraped(t *testing.T) {
 	}
 	stop()
 	require.NoError(t, <-ended)
-	unregister()
-	unregister()
+	require.True(t, reg.Unregister(figures))
 	_, there := gather(t, reg)["done_total"]
 	require.False(t, there)
 }
 
 func TestATopicThatNoNodeRunsIsTold(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	_, err := add(reg, ofNode, func(to sink.Sink) {
+	reg.MustRegister(sink.Collector(ofNode, func(to sink.Sink) {
 		collectUnserved(to, []timeout.Stats{{Topic: "served"}, {Topic: "stranded"}}, []string{"stranded", "unknown here"})
-	})
-	require.NoError(t, err)
+	}))
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	require.Len(t, families, 1)
@@ -152,19 +146,13 @@ func TestAnEngineThatDoesNotAnswerIsDown(t *testing.T) {
 		{errors.New("away")}: {"engine_up": 0},
 	} {
 		reg := prometheus.NewPedanticRegistry()
-		_, err := RegisterTopics(reg, of, 10*time.Millisecond)
-		require.NoError(t, err)
+		reg.MustRegister(NewTopics(of, 10*time.Millisecond))
 		require.Equal(t, want, gather(t, reg))
 	}
 }
 
 func TestWhatCanNotBeScrapedIsRefused(t *testing.T) {
-	_, err := Register(prometheus.NewRegistry(), nil)
-	require.EqualError(t, err, "timeoutmetrics: the centre is nil")
-	_, err = RegisterTopics(prometheus.NewRegistry(), nil, time.Second)
-	require.EqualError(t, err, "timeoutmetrics: the Counter is nil")
-	_, err = RegisterTopics(prometheus.NewRegistry(), silent{}, 0)
-	require.EqualError(t, err, "timeoutmetrics: wait 0s, must be positive")
-	_, err = RegisterTopics(nil, silent{}, time.Second)
-	require.EqualError(t, err, "timeoutmetrics: the Registerer is nil")
+	require.PanicsWithValue(t, "timeoutmetrics: New needs a centre", func() { New(nil) })
+	require.PanicsWithValue(t, "timeoutmetrics: NewTopics needs a Counter", func() { NewTopics(nil, time.Second) })
+	require.PanicsWithValue(t, "timeoutmetrics: wait 0s, must be positive", func() { NewTopics(silent{}, 0) })
 }

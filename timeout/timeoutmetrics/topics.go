@@ -30,18 +30,17 @@ type Counter interface {
 	Count(ctx context.Context, topic string) (timeout.Counts, error)
 }
 
-// RegisterTopics registers the figures of an engine, as heartwheel_timeout_*, for each existing
-// topic. Each scrape counts the tasks of one topic after the other, for wait at most. A topic not
-// counted in time has no figures of tasks, and engine_up is 0. Its errors and unregister are
-// those of [Register]. A wait of 0 or less is an error.
-func RegisterTopics(reg prometheus.Registerer, counter Counter, wait time.Duration) (unregister func(), err error) {
+// NewTopics returns a collector of the figures of an engine, as heartwheel_timeout_*, for each existing topic. Each scrape
+// counts the tasks of one topic after the other, for wait at most. A topic not counted in time has no figures of tasks,
+// and engine_up is 0. NewTopics panics without a Counter, and if wait is not positive.
+func NewTopics(counter Counter, wait time.Duration) prometheus.Collector {
 	switch {
 	case counter == nil:
-		return nil, errors.New("timeoutmetrics: the Counter is nil")
+		panic("timeoutmetrics: NewTopics needs a Counter")
 	case wait <= 0:
-		return nil, fmt.Errorf("timeoutmetrics: wait %v, must be positive", wait)
+		panic(fmt.Sprintf("timeoutmetrics: wait %v, must be positive", wait))
 	}
-	return add(reg, ofTopics, func(to sink.Sink) {
+	return sink.Collector(ofTopics, func(to sink.Sink) {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
 		to.Bool(up, collectTopics(ctx, to, counter))

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func roomTests() []test {
@@ -98,10 +97,10 @@ func fullServerRefusesToWait(r *rig) {
 	require.NoError(r, first.ask("echo"))
 }
 
-var fullWaits = keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 1, Full: pool.Wait}}
+var fullWaits = keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 1, Full: keepalive.FullWait}}
 
 func idlestIsEvicted(r *rig) {
-	r.serve(keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 3, Full: pool.EvictIdlest, MinIdle: 5 * tick}})
+	r.serve(keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 3, Full: keepalive.FullEvict, MinIdle: 5 * tick}})
 	clients := r.dialMany(3)
 	idlest := clients[1]
 	r.attempt(func() bool {

@@ -27,7 +27,7 @@ type Adapter struct {
 	// have no effect, and ActivityKernel is ActivityRead.
 	NoSocket bool
 
-	// NoWait says that pool.Wait is pool.Reject, because the framework accepts connections
+	// NoWait says that keepalive.FullWait is keepalive.FullReject, because the framework accepts connections
 	// before the adapter sees them.
 	NoWait bool
 

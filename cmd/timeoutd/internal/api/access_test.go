@@ -25,8 +25,7 @@ const (
 
 func TestScopes(t *testing.T) {
 	s := start(t, Config{Tokens: []Token{{reader, Read, ""}, {writer, Write, ""}, {master, Admin, ""}}, Page: http.NotFoundHandler()})
-	routes, err := s.handler.routes()
-	require.NoError(t, err)
+	routes := s.handler.routes()
 	for _, route := range routes {
 		method, path, _ := strings.Cut(strings.NewReplacer("{topic}", "t", "{id}", "a", "{$}", "").Replace(route.pattern), " ")
 		path, _, _ = strings.Cut(path, "?")
@@ -154,8 +153,7 @@ func TestPeersAreAskedWithATokenForNothingElse(t *testing.T) {
 	require.Equal(t, "Bearer", kind)
 	require.NotContains(t, token, reader)
 
-	routes, err := s.handler.routes()
-	require.NoError(t, err)
+	routes := s.handler.routes()
 	for _, route := range routes {
 		method, path, _ := strings.Cut(strings.NewReplacer("{topic}", "t", "{id}", "a").Replace(route.pattern), " ")
 		path, _, _ = strings.Cut(path, "?")

@@ -133,11 +133,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
 	h.got, h.turns = semaphore.NewWeighted(maxGot), newTurns()
-	routes, err := h.routes()
-	if err != nil {
-		return nil, err
-	}
-	for _, route := range routes {
+	for _, route := range h.routes() {
 		pattern, _ := route.split()
 		h.mux.Handle(pattern, h.serve(route))
 	}
@@ -180,11 +176,7 @@ func (r route) split() (pattern string, params []string) {
 	return pattern, params
 }
 
-func (h *Handler) routes() ([]route, error) {
-	metrics, err := h.metrics()
-	if err != nil {
-		return nil, err
-	}
+func (h *Handler) routes() []route {
 	routes := []route{
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
@@ -220,7 +212,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 
-		{"GET /metrics?name[]", Read, metrics},
+		{"GET /metrics?name[]", Read, h.metrics()},
 		{"GET /healthz", Open, h.getHealth},
 		{"GET /readyz", Open, h.getReadiness},
 	}
@@ -230,7 +222,7 @@ func (h *Handler) routes() ([]route, error) {
 			return nil
 		}})
 	}
-	return routes, nil
+	return routes
 }
 
 // ServeHTTP answers a request.

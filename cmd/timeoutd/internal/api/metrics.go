@@ -16,14 +16,9 @@ import (
 )
 
 // metrics returns the page for Prometheus.
-func (h *Handler) metrics() (func(http.ResponseWriter, *http.Request) error, error) {
+func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	registry := prometheus.NewRegistry()
-	if _, err := timeoutmetrics.Register(registry, h.centre); err != nil {
-		return nil, err
-	}
-	if _, err := timeoutmetrics.RegisterTopics(registry, remembered{h}, 2*countTimeout); err != nil {
-		return nil, err
-	}
+	registry.MustRegister(timeoutmetrics.New(h.centre), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
 		registry.MustRegister(&oldest{ask: h.cfg.OldestTransaction})
 	}
@@ -32,7 +27,7 @@ func (h *Handler) metrics() (func(http.ResponseWriter, *http.Request) error, err
 	return func(w http.ResponseWriter, r *http.Request) error {
 		page.ServeHTTP(w, r)
 		return nil
-	}, nil
+	}
 }
 
 var oldestDesc = prometheus.NewDesc("heartwheel_timeout_oldest_transaction_seconds",

@@ -44,8 +44,7 @@ func TestAQuestionMarkInAPathDoesNoHarm(t *testing.T) {
 // Each route refuses what it does not know.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	s := start(t, Config{Page: http.NotFoundHandler()})
-	routes, err := s.handler.routes()
-	require.NoError(t, err)
+	routes := s.handler.routes()
 	for _, route := range routes {
 		pattern, _ := route.split()
 		method, path, _ := strings.Cut(strings.NewReplacer("{topic}", "t", "{id}", "a", "{$}", "").Replace(pattern), " ")

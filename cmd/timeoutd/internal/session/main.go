@@ -1,4 +1,4 @@
-// Command session is the program in timeoutd's README.
+// Command session is one task's life in Go: timeoutd's page docs/three-ways.md leads here.
 package main
 
 import (
