@@ -78,7 +78,7 @@ interop: ## tests with programs that nobody here wrote, such as curl, mosquitto 
 browser: ## the pages in a real browser (the package chromium), under load
 	./scripts/browser
 
-pictures: ## all pictures of the documentation anew, into docs/images, from the pages in a real browser and what the benchmarks wrote: three minutes
+pictures: ## all pictures of the documentation anew, into docs/images, from the pages in a real browser and what the benchmarks wrote: five minutes
 	./scripts/pictures
 
 tidy: ## go mod tidy in all modules

@@ -57,7 +57,7 @@ func write(t *testing.T, name string, content []byte, limit int) {
 func keep(t *testing.T, b *tab.Tab, name, scheme string, width, height int64, from string) {
 	t.Helper()
 	b.Dress(scheme, width, height)
-	tab.Eval[bool](b, fmt.Sprintf(`(scrollTo(0, document.querySelector(%q).getBoundingClientRect().top + scrollY - 16), true)`, from))
+	tab.Eval[bool](b, fmt.Sprintf(`(scrollTo(0, document.querySelector(%q).getBoundingClientRect().top + scrollY - 20), true)`, from))
 	pixels, err := decode(b.Picture(2 * time.Second))
 	require.NoError(t, err)
 	var small bytes.Buffer
@@ -165,7 +165,6 @@ func silent(t *testing.T, k *keepalive.Keeper, clients int) {
 // The debug page and its connections, with all kinds of clients, at twice the pace of the world.
 func TestTheDebugPage(t *testing.T) {
 	scene(t)
-	t.Parallel()
 	const conns, pace = 2400, .5
 	load, err := browsertest.Start(conns, pace)
 	require.NoError(t, err)
@@ -174,6 +173,7 @@ func TestTheDebugPage(t *testing.T) {
 		ip := conn.(net.Conn).RemoteAddr().(*net.TCPAddr).IP.To4()
 		return fmt.Sprintf("sensor-%04d", int(ip[2])*250+int(ip[3])-1)
 	}})
+	require.Eventually(t, func() bool { return load.Keeper.Len() > conns*97/100 }, tab.Eternal, 50*time.Millisecond)
 	b := tab.Open(t, url, 1440, 1060)
 	b.Until(`document.body.dataset.drawn >= 30`)
 	require.NoError(t, load.Keeper.Update(browsertest.Probing(conns, pace)))
@@ -182,7 +182,7 @@ func TestTheDebugPage(t *testing.T) {
 	}
 	keep(t, b, "debug-page.png", "dark", 1440, 1060, "header")
 	keep(t, b, "debug-page-light.png", "light", 1440, 1060, "header")
-	keep(t, b, "debug-page-lower.png", "light", 1440, 1060, ".card.wide")
+	keep(t, b, "debug-page-lower.png", "light", 1560, 1060, ".card.wide")
 	keep(t, b, "debug-page-phone.png", "dark", 390, 1180, "header")
 	b.Do(chromedp.Navigate(url + "?view=connections&label=sensor-07&sort=left"))
 	b.Until(`document.body.dataset.drawn >= 2 && document.querySelectorAll("#rows tbody tr").length > 50`)
@@ -196,7 +196,7 @@ func start(t *testing.T, program string, args ...string) (await func(pattern str
 	var mu sync.Mutex
 	var said strings.Builder
 	cmd := exec.Command(filepath.Join(*programs, program), args...)
-	cmd.Dir = t.TempDir()
+	cmd.Dir = *programs
 	cmd.Stdout = &process.Lines{Each: func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -260,7 +260,7 @@ func TestTimeoutd(t *testing.T) {
 			var tasks []string
 			for n, topic := range []string{"orders", "orders", "orders", "payments", "thumbnails", "mail"} {
 				if n < 4 || i%(30*(n-3)) == 0 {
-					tasks = append(tasks, fmt.Sprintf(`{"topic":%q,"id":"%d","after":"%dms"}`, topic, i*6+n, rand.IntN(20_000)))
+					tasks = append(tasks, fmt.Sprintf(`{"topic":%q,"id":"%d","after":"%dms"}`, topic, i*6+n, rand.IntN(20_000)+n/5*3_600_000))
 				}
 			}
 			_ = ask("POST", "tasks/set", `{"tasks":[`+strings.Join(tasks, ",")+`]}`)
