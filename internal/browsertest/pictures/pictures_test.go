@@ -97,18 +97,12 @@ func TestTheMovingWheel(t *testing.T) {
 	for name, scheme := range map[string]string{"wheel.png": "dark", "wheel-light.png": "light"} {
 		b.Dress(scheme, 800, 484)
 		time.Sleep(2 * time.Second)
-		var shots [][]byte
-		var at []time.Duration
-		every := time.NewTicker(100 * time.Millisecond)
-		begin := time.Now()
-		for now := time.Duration(0); now < turn; now = time.Since(begin) {
-			at = append(at, now)
-			shot, err := chromedp.Call(b.Context(), page.CaptureScreenshot, page.CaptureScreenshotParams{OptimizeForSpeed: new(true)})
-			require.NoError(t, err)
-			shots = append(shots, shot.Data)
-			<-every.C
+		shots, at, longest := record(t, b, turn)
+		for try := 1; longest > 250*time.Millisecond && try < 5; try++ { // a busy machine
+			if others, then, gap := record(t, b, turn); gap < longest {
+				shots, at, longest = others, then, gap
+			}
 		}
-		every.Stop()
 		var pictures []*image.RGBA
 		for _, shot := range shots {
 			picture, err := decode(shot)
@@ -117,9 +111,24 @@ func TestTheMovingWheel(t *testing.T) {
 		}
 		animated, err := moving(reduce(pictures), at, turn)
 		require.NoError(t, err)
-		t.Logf("%s: %d frames", name, len(pictures))
+		t.Logf("%s: %d frames, the longest for %v", name, len(pictures), longest)
 		write(t, name, animated, 1_000_000)
 	}
+}
+
+// record takes pictures of the page for a time, and says when they were taken and for how long none was.
+func record(t *testing.T, b *tab.Tab, d time.Duration) (shots [][]byte, at []time.Duration, longest time.Duration) {
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	begin, last := time.Now(), time.Duration(0)
+	for now := last; now < d; now = time.Since(begin) {
+		longest, last = max(longest, now-last), now
+		shot, err := chromedp.Call(b.Context(), page.CaptureScreenshot, page.CaptureScreenshotParams{OptimizeForSpeed: new(true)})
+		require.NoError(t, err)
+		shots, at = append(shots, shot.Data), append(at, now)
+		<-every.C
+	}
+	return shots, at, longest
 }
 
 // silent starts a server and so many clients. They speak now and then, fall silent, are closed, and come again.
