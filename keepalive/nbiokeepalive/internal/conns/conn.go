@@ -128,10 +128,16 @@ func Enter(nb *nbio.Conn, n int) (c *Conn, ok bool) {
 	return c, true
 }
 
-// Leave is called after the program has handled bytes.
+// Leave is called after the program has handled bytes. A decision comes before nbio reads more: bytes that it has read,
+// and that Enter has not seen, would be unread ones that nobody knows of.
 func (c *Conn) Leave() {
 	if c != nil && c.state.Swap(idle) == due {
-		go c.decide() // the program may end its goroutine, but not nbio's
+		decided := make(chan struct{})
+		go func() { // the program may end its goroutine, but not nbio's
+			defer close(decided)
+			c.decide()
+		}()
+		<-decided
 	}
 }
 
