@@ -1,7 +1,9 @@
 package keepalive
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -82,7 +84,9 @@ func (g *Guard) closed(reason Reason) {
 	}
 	k.ages.observe(age)
 	g.forget(reason)
-	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
+	if k.log.Enabled(context.Background(), slog.LevelDebug) {
+		k.log.Debug("keepalive: closed a connection", "reason", reason.String(), "remote", g.knownRemote())
+	}
 	if g.reason() != 0 {
 		k.bursts.closed(k, reason)
 		defer k.unclosed.Add(-1) // even after runtime.Goexit
