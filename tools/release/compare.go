@@ -65,13 +65,17 @@ func (t tree) compare(u *user, proxy, version string) (err error) {
 	return nil
 }
 
-// versions returns the version of the last release, and of the next one if the changelog has it.
+// versions returns the version of the last release that is no prerelease, and of the next one if the changelog has it.
 func (t tree) versions() (last, next string, err error) {
-	tags, err := command.Output(t.root, nil, "git", "tag", "--list", "v[0-9]*", "--merged", "HEAD", "--sort", "-version:refname")
+	tags, err := command.Output(t.root, nil, "git", "tag", "--list", "v[0-9]*", "--merged", "HEAD")
 	if err != nil {
 		return "", "", err
 	}
-	last, _, _ = strings.Cut(tags, "\n")
+	for _, tag := range strings.Fields(tags) {
+		if semver.Compare(tag, last) > 0 && semver.Prerelease(tag) == "" {
+			last = tag
+		}
+	}
 	changes, err := os.ReadFile(filepath.Join(t.root, "CHANGELOG.md"))
 	if err != nil {
 		return "", "", err

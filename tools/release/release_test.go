@@ -125,6 +125,19 @@ func TestAPatchMustCompileBesideTheLastRelease(t *testing.T) {
 	must.Contains(t, said, "New: removed")
 }
 
+func TestTheLastReleaseIsTheHighestTag(t *testing.T) {
+	tr := released(t)
+	for _, tag := range []string{"v0.9.0", "v0.10.0", "v0.11.0-rc.1", "fleet/v0.12.0", "v1x"} {
+		git(t, tr.root, "tag", tag)
+	}
+	for heading, want := range map[string]string{"v0.10.1": "v0.10.1", "Unreleased": "", "v0.10.0": ""} {
+		tr.write(t, "CHANGELOG.md", "# Changelog\n\n## "+heading+"\n\n## v0.1.0\n")
+		last, next, err := tr.versions()
+		must.NoError(t, err)
+		must.Equal(t, []string{"v0.10.0", want}, []string{last, next})
+	}
+}
+
 func TestWithoutATagNothingIsCompared(t *testing.T) {
 	tr := released(t)
 	git(t, tr.root, "tag", "-d", "v0.1.0")
