@@ -58,7 +58,7 @@ func (t tree) compare(u *user, proxy, version string) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("exported names since %s:\n%s\n%s", last, changes, strings.Join(apart, ""))
+	fmt.Printf("exported names since %s:\n%s%s", last, changes, strings.Join(apart, ""))
 	if next != "" && !mayBreak(last, next) && (breaks || len(apart) > 0) {
 		return fmt.Errorf("%s breaks what users of %s have, and may not: see above", next, last)
 	}
@@ -100,30 +100,52 @@ func (u *user) changes(later *user, all []published) (report string, breaks bool
 	if err := u.golang(u.dir, "install", apidiff); err != nil {
 		return "", false, err
 	}
-	tool := filepath.Join(u.dir, "bin", "apidiff")
-	export := func(of *user, paths []string) (file string, err error) {
-		dir, err := of.importing("exported", paths...)
-		if err != nil {
-			return "", err
-		}
-		file = filepath.Join(dir, "names")
-		_, err = command.Output(dir, of.env, tool, "-m", "-w", file, first)
-		return file, err
-	}
 	now, err := later.list()
 	if err != nil {
 		return "", false, err
 	}
-	a, err := export(u, libraries(all, u.modules))
-	if err != nil {
-		return "", false, err
+	for _, module := range u.modules {
+		var changed string
+		if before := libraries(all, []string{module}); len(before) == 0 {
+			continue
+		} else if after := libraries(now, []string{module}); len(after) == 0 {
+			changed = "Incompatible changes:\n- all packages: removed\n"
+		} else if changed, err = u.diff(later, module, before, after); err != nil {
+			return "", false, err
+		}
+		if changed != "" {
+			report += modulePath(module) + "\n" + changed
+		}
+		breaks = breaks || strings.Contains(changed, "Incompatible changes:")
 	}
-	b, err := export(later, libraries(now, later.modules))
-	if err != nil {
-		return "", false, err
+	return report, breaks, nil
+}
+
+// diff compares the packages of one module: apidiff takes all packages below a path for those of the first one's module.
+func (u *user) diff(later *user, module string, before, after []string) (string, error) {
+	tool, name := filepath.Join(u.dir, "bin", "apidiff"), "names-"+strings.ReplaceAll(modulePath(module), "/", "-")
+	export := func(of *user, paths []string) (file string, err error) {
+		dir, err := of.importing(name, paths...)
+		if err != nil {
+			return "", err
+		}
+		file = filepath.Join(dir, "names")
+		_, err = command.Output(dir, of.env, tool, "-m", "-w", file, modulePath(module))
+		return file, err
 	}
-	report, err = command.Output(u.dir, nil, tool, "-m", a, b)
-	return report, strings.Contains(report, "Incompatible changes:"), err
+	a, err := export(u, before)
+	if err != nil {
+		return "", err
+	}
+	b, err := export(later, after)
+	if err != nil {
+		return "", err
+	}
+	changed, err := command.Output(u.dir, nil, tool, "-m", a, b)
+	if changed != "" {
+		changed += "\n"
+	}
+	return changed, err
 }
 
 // apart returns the modules whose later version does not compile with the earlier version of those that require them.
