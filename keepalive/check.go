@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/cow"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -62,7 +61,7 @@ func (cfg Config) checkChecks() error {
 			errs = append(errs, wrong("%s.Inspect, must not be nil", name))
 		}
 	}
-	if _, err := withNames(cfg.Checks); err != nil {
+	if _, err := withNames(slices.Clone(checkNames.All()), cfg.Checks); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -72,21 +71,10 @@ func (cfg Config) checkChecks() error {
 const maxChecks = 50
 
 // checkNames are the names of all checks in this process, in the order of their reasons. None goes away.
-var checkNames struct {
-	mu  sync.Mutex // held while one is added
-	all atomic.Pointer[[]string]
-}
+var checkNames cow.List[string]
 
-func namesOfChecks() []string {
-	if all := checkNames.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-// withNames returns all names, with those of some checks.
-func withNames(checks []Check) ([]string, error) {
-	all := slices.Clone(namesOfChecks())
+// withNames adds the names of some checks to all names.
+func withNames(all []string, checks []Check) ([]string, error) {
 	for _, c := range checks {
 		if !slices.Contains(all, c.Name) {
 			all = append(all, c.Name)
@@ -100,19 +88,13 @@ func withNames(checks []Check) ([]string, error) {
 
 // nameChecks gives the checks of a config their reasons.
 func nameChecks(checks []Check) error {
-	checkNames.mu.Lock()
-	defer checkNames.mu.Unlock()
-	all, err := withNames(checks)
-	if err == nil {
-		checkNames.all.Store(&all)
-	}
-	return err
+	return checkNames.Change(func(all []string) ([]string, error) { return withNames(all, checks) })
 }
 
 // CheckReason returns the reason of connections closed by the check of that name, see [Config].Checks. It is 0 if no Keeper
 // of this process has ever had one.
 func CheckReason(name string) Reason {
-	if i := slices.Index(namesOfChecks(), name); i >= 0 {
+	if i := slices.Index(checkNames.All(), name); i >= 0 {
 		return reasons + Reason(i)
 	}
 	return 0

@@ -667,8 +667,7 @@ func TestTouchJustBeforeAPacedCloseSaves(t *testing.T) {
 		k := newKeeper(t, Config{Closing: Closing{MaxPerSecond: 1}})
 		c, _ := pipe(k)
 		v := &visit{Guard: Of(c), policy: k.policy.Load()}
-		v.apply(rules.Outcome{Do: rules.Reserve})
-		require.True(t, v.seen.Allowed)
+		require.True(t, v.mayClose())
 		require.True(t, Touch(c))
 		v.apply(rules.Outcome{Do: rules.Close, Why: rules.Idle})
 		require.True(t, Touch(c))

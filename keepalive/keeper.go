@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/cow"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/wheel"
@@ -47,7 +48,7 @@ type Keeper struct {
 	counts      counts
 	ages, trips histogramOf
 	bursts      bursts
-	watchers    watchers
+	watchers    cow.List[*watcher] // without any, an end costs one load
 }
 
 // New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped with the fields,

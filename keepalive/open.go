@@ -74,7 +74,7 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	if p.FirstMessage > 0 {
-		g.timer.Move(p.rules.FirstLook(g.life(), hop))
+		g.timer.Move(min(p.FirstMessage, hop))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 	p := &policy{Config: cfg, generation: generation, checks: generation, seed: seed, sleep: sleep}
 	p.rules = rules.Policy{
 		Tick:      cfg.Tick,
-		Sleep:     sleep,
+		Blur:      max(cfg.Tick, sleep),
 		Timeout:   cfg.Timeout,
 		First:     cfg.FirstMessage,
 		ReadIdle:  cfg.ReadIdle,
@@ -40,7 +40,6 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 		EvictIdle: cfg.Room.evictIdle(cfg.Timeout),
 		Pressed:   cfg.Room.Pressure.Timeout,
 		Asks:      cfg.OnIdle != nil,
-		Tells:     cfg.Age.OnMax != nil,
 		Paced:     cfg.Closing.MaxPerSecond > 0,
 		DryRun:    cfg.Closing.DryRun,
 	}

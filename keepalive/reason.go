@@ -99,7 +99,7 @@ func (r Reason) text() reasonText {
 	if r < reasons {
 		return reasonTexts[r]
 	}
-	if names := namesOfChecks(); int(r-reasons) < len(names) {
+	if names := checkNames.All(); int(r-reasons) < len(names) {
 		name := names[r-reasons]
 		return reasonText{name, "closed by the check " + name}
 	}

@@ -195,6 +195,9 @@ func (s *shares) take(key string, most int) (taken *share, ok bool) {
 	if key == "" {
 		return nil, true
 	}
+	if most <= 0 {
+		return nil, false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken = s.of.Get(key)

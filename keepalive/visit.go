@@ -43,7 +43,7 @@ func (g *Guard) decideNow() {
 
 // visit is one decision about a connection. A decision has no effect until apply carries it
 // out. The next decision follows, until the connection waits again or is closed. The first one is the last, too, unless
-// the user, the peer or the rate has to answer.
+// the user or the peer has to answer, or the rate does not allow a close.
 type visit struct {
 	*Guard
 	policy *policy
@@ -138,7 +138,7 @@ func (v *visit) decide() rules.Outcome {
 		e.Beats = m.beats.Load()
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
-	e.Unread = g.flags.Load()&flagUnread != 0
+	e.Unread = e.Unread || g.flags.Load()&flagUnread != 0
 	e.Exchange = g.exchangeNow()
 	if e.Socket.Unread > 0 && e.Exchange != rules.Never {
 		g.came()
@@ -186,22 +186,23 @@ func (v *visit) apply(out rules.Outcome) {
 	case rules.Inspect:
 		v.inspect()
 		return
-	case rules.Reserve:
-		v.reserve()
-		return
 	case rules.Close:
+		if out.Paced && !v.mayClose() {
+			return
+		}
 		v.end(out)
 	}
 	v.done = true
 }
 
-// reserve asks the rate for a close. The wheel comes to try again, but a wheel of long ticks comes too seldom.
-func (v *visit) reserve() {
+// mayClose asks the rate for a close. The wheel comes to try again, but a wheel of long ticks comes too seldom.
+func (v *visit) mayClose() (allowed bool) {
 	now := v.keeper.now()
-	v.seen.Allowed, v.seen.Retry = v.keeper.pace.reserve(now, v.policy)
-	if !v.seen.Allowed && v.policy.Tick > time.Second {
+	allowed, v.seen.Retry = v.keeper.pace.reserve(now, v.policy)
+	if !allowed && v.policy.Tick > time.Second {
 		time.AfterFunc(v.seen.Retry.Sub(now), v.tryAgain)
 	}
+	return allowed
 }
 
 // call calls the user. The socket is asked anew then: bytes may have come meanwhile without a touch.

@@ -15,6 +15,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
+// A visit may call the user, and then decides once more. This program may have been too slow to read all the same.
+func TestBytesUnreadBeforeAVisitAreSoUntilItsEnd(t *testing.T) {
+	k := newKeeper(t, Config{})
+	c, peer := pipe(k)
+	defer peer.Close()
+	v := &visit{Guard: Of(c)}
+	v.decide() // of a new connection, touched
+	v.setFlag(flagUnread, true)
+	v.decide()
+	v.decide()
+	require.True(t, v.seen.Unread)
+}
+
 // The peer was heard between the decision and its end.
 func TestAnEndThatComesTooLateLeavesNothing(t *testing.T) {
 	k := newKeeper(t, Config{})

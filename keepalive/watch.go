@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/view"
@@ -30,40 +29,16 @@ type End struct {
 // when it returns.
 func (k *Keeper) Watch(f func(End)) (stop func()) {
 	w := &watcher{f}
-	k.watchers.change(func(all []*watcher) []*watcher { return append(slices.Clone(all), w) })
-	return func() {
-		k.watchers.change(func(all []*watcher) []*watcher {
-			return slices.DeleteFunc(slices.Clone(all), func(other *watcher) bool { return other == w })
-		})
-	}
-}
-
-// watchers are the functions given to Watch. Without any, an end costs one load.
-type watchers struct {
-	mu  sync.Mutex // held while they change
-	all atomic.Pointer[[]*watcher]
+	k.watchers.Add(w)
+	return func() { k.watchers.Remove(func(other *watcher) bool { return other == w }) }
 }
 
 type watcher struct{ see func(End) }
 
-func (w *watchers) get() []*watcher {
-	if all := w.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func (w *watchers) change(f func(all []*watcher) []*watcher) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := f(w.get())
-	w.all.Store(&all)
-}
-
 // callWatchers tells of the end of a connection. It is called on a goroutine allowed to ask the
 // adapter for the address.
 func (k *Keeper) callWatchers(g *Guard, reason Reason, age time.Duration) {
-	all := k.watchers.get()
+	all := k.watchers.All()
 	if len(all) == 0 {
 		return
 	}

@@ -18,28 +18,28 @@ type page struct {
 
 // about says what each benchmark is, and what its figures mean.
 var about = map[string]string{
-	"bench.Touch":                       "Moving a deadline forward through a handle, ns per touch, more than once within a tick. order=random: connections speak in another order than they came in, so at a million their memory is cold.",
+	"bench.Touch":                       "Moving a deadline through a handle, ns, more than once within a tick. order=random: not in the order of their opening, so at a million their memory is cold.",
 	"bench.TouchNewTick":                "The same, at most once within a tick.",
-	"bench.TouchParallel":               "The same by a goroutine for each processor, ns per touch of all together.",
-	"bench.Move":                        "Moving a deadline forward by its key, ns.",
+	"bench.TouchParallel":               "The same by a goroutine for each processor, ns per touch.",
+	"bench.Move":                        "Moving a deadline by its key, ns.",
 	"bench.Set":                         "Replacing the deadline of a key, ns.",
 	"bench.Churn":                       "A connection goes and another comes, among 100,000: ns for both.",
 	"keepalive.Touch":                   "keepalive.Touch(conn) of a net.Conn, ns.",
 	"keepalive-gnetkeepalive.Touch":     "keepalive.Touch(conn) of a gnet.Conn, ns.",
-	"bench.EchoGnet":                    "The same on gnet, one event loop and 4000 connections for each server: bare, with a Keeper, and touched for each message.",
-	"keepalive.Read":                    "Reading a byte that waits in a socket of TCP, ns, by what counts as life; none is the bare connection.",
+	"bench.EchoGnet":                    "The same on gnet, one event loop and 4000 connections: bare, with a Keeper, and touched for each message.",
+	"keepalive.Read":                    "Reading a waiting byte from TCP, ns, by what counts as life; none is the bare connection.",
 	"keepalive.ReadAdds":                "The same without the system call.",
-	"keepalive.Ask":                     "What activity=kernel does once per timeout and connection instead: asking the socket, ns.",
+	"keepalive.Ask":                     "Asking the socket, as activity=kernel does once per timeout, ns.",
 	"keepalive-gnetkeepalive.OnTraffic": "A message on gnet whose handler does nothing, ns, by what counts as life.",
-	"wheel.Tick":                        "The hand, ns. idle: a tick with nothing due; refile: filing a moved timer again; long: a tick among a million deadlines, half of 30 s and half of seven days.",
-	"bench.Memory":                      "Heap bytes and objects per live deadline, of a million, with a value of 8 bytes and without the caller's handle or key, and the milliseconds added to a garbage collection.",
-	"bench.MassExpiry":                  "A million deadlines in the same moment: milliseconds to the last, from the first to the last, goroutines at the most, and how late a deadline 300 ms later was. Negative is early.",
+	"wheel.Tick":                        "ns. idle: a tick with nothing due; refile: filing a moved timer again; long: a tick among deadlines of 30 s and of seven days.",
+	"bench.Memory":                      "Heap bytes and objects per deadline, of a million, with a value of 8 bytes, and the milliseconds added to a garbage collection.",
+	"bench.MassExpiry":                  "A million deadlines in the same moment, goroutines at the most, and how late a deadline 300 ms later was. Negative is early.",
 	"bench.Blocked":                     "Ten deadlines at once whose functions block for 300 ms: how late the last one began, and one due 200 ms later.",
-	"bench.Drift":                       "A deadline of 3 s with a tick of 10 ms, all processors busy and the garbage collector running: the seconds until it fired.",
-	"bench.Stop":                        "A process stopped for 2 s, with 1000 connections that speak ten times a second and a timeout of 1 s: how many were taken for dead.",
-	"bench.Accuracy":                    "100,000 deadlines of 1 to 3 s: the share that fired early, by how much at most, and how late the others were. busy: all processors occupied and the garbage collector running.",
-	"bench.Echo":                        "An echo server over net, 16 connections with a goroutine each: bare, with k.Listener(ln), and with SetReadDeadline before every read. Time and the server's processor time per message of 64 bytes, in turns of a few ms. pipeline: messages of a connection under way at once.",
-	"bench.CPU":                         "A million connections, a heartbeat each every 10 s, timeout 30 s: milliseconds of processor time per second. none is the loop that sends the heartbeats, and is in all.",
+	"bench.Drift":                       "A deadline of 3 s, all processors busy and the garbage collector running: the seconds until it fired.",
+	"bench.Stop":                        "A process stopped for 2 s, with 1000 connections that speak ten times a second, timeout 1 s: how many were taken for dead.",
+	"bench.Accuracy":                    "100,000 deadlines of 1 to 3 s: the share that fired early, by how much at most, and how late the others were. None was lost, unless there is a column. busy: as in Drift.",
+	"bench.Echo":                        "An echo server over net, 16 connections: bare, with k.Listener(ln), and with SetReadDeadline before every read. Time and the server's processor time per message of 64 bytes. pipeline: messages of a connection under way at once.",
+	"bench.CPU":                         "A million connections, a heartbeat every 10 s, timeout 30 s: milliseconds of processor time per second. none, the loop that sends the heartbeats, is in all.",
 }
 
 func (p *page) text() string {
@@ -50,7 +50,7 @@ func (p *page) text() string {
 	}
 	fmt.Fprintf(&b, "# Results\n\n`%s`, %s, %s, Go %s, %s/%s, GOMAXPROCS %d, %s.\n", command, time.Now().Format(time.DateOnly),
 		p.results.cpu, goVersion(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), p.took.Round(time.Second))
-	fmt.Fprintf(&b, "Medians. In brackets: how many times as much as heartwheel. Written by `bench/report`.\n")
+	fmt.Fprintf(&b, "Medians; in brackets: how many times as much as heartwheel. Compare columns, not days. Written by `bench/report`.\n")
 	p.summary(&b)
 	for _, name := range p.results.order {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", strings.TrimPrefix(name, "bench."), about[name])
@@ -90,25 +90,23 @@ func (p *page) summary(b *strings.Builder) {
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprint(b, "\nstdlazy is a time.Timer that starts itself again when it fires, if it was moved; flatsweep an array of deadlines that is swept in each tick.\n")
+	fmt.Fprint(b, "\nstdlazy is a time.Timer that starts itself again if it was moved; flatsweep an array of deadlines, swept in each tick.\n")
 }
 
 // versions lists the modules of the benchmarks: the peers, and libraries.
 func versions(b *strings.Builder) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}} {{.Version}}{{end}}", "all").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}}@{{.Version}}{{end}}", "all").Output()
 	if err != nil {
 		return
 	}
-	fmt.Fprint(b, "\n## Versions\n\n")
-	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
-		if line != "" && !strings.HasPrefix(line, "golang.org/x/perf") && !strings.Contains(line, "testify") {
-			fmt.Fprintf(b, "- %s\n", line)
-		}
-	}
+	modules := slices.DeleteFunc(strings.Fields(string(out)), func(m string) bool {
+		return strings.HasPrefix(m, "golang.org/x/perf") || strings.Contains(m, "testify")
+	})
+	fmt.Fprintf(b, "\n## Versions\n\n%s\n", strings.Join(modules, ", "))
 }
 
 // tables writes one table with a column per configuration if there is one unit, and else one table per
-// configuration with a column per unit.
+// configuration with a column per unit, unless it is zero.
 func (bn *bench) tables(b *strings.Builder) {
 	units := slices.DeleteFunc(slices.Clone(bn.units), func(u string) bool { return u == "B/op" || u == "allocs/op" })
 	if len(units) == 1 {
@@ -122,6 +120,7 @@ func (bn *bench) tables(b *strings.Builder) {
 		bn.table(b, columns)
 		return
 	}
+	units = slices.DeleteFunc(units, bn.isZero)
 	for _, c := range bn.configs {
 		var columns []column
 		for _, u := range units {
@@ -132,6 +131,16 @@ func (bn *bench) tables(b *strings.Builder) {
 		}
 		bn.table(b, columns)
 	}
+}
+
+// isZero reports whether all figures of a unit are zero: they need no column.
+func (bn *bench) isZero(unit string) bool {
+	for c := range bn.values {
+		if v, ok := bn.median(c); ok && c.unit == unit && v != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func orUnit(config, unit string) string {

@@ -44,6 +44,16 @@ func TestTables(t *testing.T) {
 `)
 }
 
+func TestAUnitThatIsZeroInEachConfigurationHasNoColumn(t *testing.T) {
+	r := newResults()
+	require.NoError(t, r.read("bench", []byte(`BenchmarkAccuracy/impl=heartwheel/load=idle-2 1  0 early-%  7.0 late-ms  0 lost
+BenchmarkAccuracy/impl=heartwheel/load=busy-2 1  1.0 early-%  8.0 late-ms  0 lost
+`)))
+	text := (&page{results: r, quick: true}).text()
+	require.Contains(t, text, "load=idle:\n\n| impl | early-% | late-ms |\n|---|---:|---:|\n| heartwheel | 0 | 7.00 |\n")
+	require.Contains(t, text, "| heartwheel | 1.00 | 8.00 |\n")
+}
+
 func TestTargetsThatWereNotMeasuredAreNotMet(t *testing.T) {
 	r := newResults()
 	require.NoError(t, r.read("bench", []byte(output)))

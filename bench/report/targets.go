@@ -18,17 +18,17 @@ type target struct {
 
 // reasons say why some targets are not met. docs/performance.md says more.
 var reasons = map[string]string{
-	"two goroutines beside one":               "Other work on the machine takes from two goroutines what it does not take from one.",
+	"two goroutines beside one":               "Other work on the machine slows two goroutines, not one.",
 	"keepalive.Touch of a gnet.Conn":          "Two assertions to interfaces, 1.5 ns each, on the way from a gnet.Conn to its guard.",
-	"a million due at once":                   "Each timer takes the lock twice, so that a touch in between saves it. 180 to 213 ms on a machine twice as fast.",
-	"time added to a garbage collection":      "About 10 to 15 ms here and 18 to 30 ms for the best peer; both differ by half from run to run.",
-	"processor time at a million connections": "Most of it is cold memory, for all: docs/performance.md.",
-	"... beside time.Timer.Reset":             "Most of it is cold memory, for all: docs/performance.md.",
+	"a million due at once":                   "Each timer takes the lock twice, so that a touch in between saves it.",
+	"time added to a garbage collection":      "Both differ by half from run to run.",
+	"processor time at a million connections": "Mostly cold memory, for all.",
+	"... beside time.Timer.Reset":             "Mostly cold memory, for all.",
 }
 
 // distances writes how far a touch is from what nobody can beat.
 func (p *page) distances(b *strings.Builder) {
-	fmt.Fprint(b, "\n## Beside the limit\n\nThe limit is one atomic load and one atomic store. It stores blindly, so it can't tell whether a timer was still pending. With a million connections both wait for memory: a processor fetches a line ahead for a locked store, and not for a load before a compare-and-swap.\n\n| a touch | 10,000 connections | 100,000 | 1,000,000 |\n|---|---:|---:|---:|\n")
+	fmt.Fprint(b, "\n## Beside the limit\n\nThe limit is one atomic load and one blind store, which can't tell whether a timer was still pending. With a million connections both wait for memory: a processor fetches ahead for a store, and not for a load before a compare-and-swap.\n\n| a touch | 10,000 connections | 100,000 | 1,000,000 |\n|---|---:|---:|---:|\n")
 	for _, row := range []struct{ what, bench string }{{"again in the same tick", "Touch"}, {"in a new tick", "TouchNewTick"}} {
 		fmt.Fprintf(b, "| %s |", row.what)
 		for _, conns := range []string{"10000", "100000", "1000000"} {

@@ -14,9 +14,10 @@ import (
 
 var (
 	named  = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
-	suite  = regexp.MustCompile("enginetest: ((?:`[A-Za-z]+`(?:, )?)+)")
+	suite  = regexp.MustCompile("enginetest:\\s+((?:`[A-Za-z]+`(?:,\\s+)?)+)")
 	quoted = regexp.MustCompile("`([A-Za-z]+)`")
 	tested = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+	row    = regexp.MustCompile(`(?m)^- (.*?): `)
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
 )
 
@@ -64,12 +65,10 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 
 // The timeout centre's lists have a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
-	var first strings.Builder // of each row
+	var first strings.Builder // of each row, what stands before its tests
 	all := pages(t)
-	for line := range strings.Lines(all[filepath.Join(root, promises)] + all[filepath.Join(root, faults)]) {
-		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 {
-			first.WriteString(cells[1] + "\n")
-		}
+	for _, m := range row.FindAllStringSubmatch(all[filepath.Join(root, promises)]+all[filepath.Join(root, faults)], -1) {
+		first.WriteString(m[1] + "\n")
 	}
 	rows := first.String()
 	for _, of := range []struct {

@@ -7,8 +7,10 @@ import (
 
 // An adapter may be loaded while others are at work.
 func TestFoundWhileAnAdapterIsLoaded(t *testing.T) {
-	before := finders.Load()
-	defer finders.Store(before)
+	before := len(finders.All())
+	defer func() {
+		_ = finders.Change(func(all []func(any) Binding) ([]func(any) Binding, error) { return all[:before], nil })
+	}()
 	var looking sync.WaitGroup
 	looking.Go(func() {
 		for range 100 {

@@ -48,3 +48,34 @@ func BenchmarkBody(b *testing.B) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// BenchmarkRequest is a small request and its response, over one connection.
+func BenchmarkRequest(b *testing.B) {
+	for _, wrapped := range []bool{true, false} {
+		name := map[bool]string{true: "wrapped", false: "bare"}[wrapped]
+		b.Run(name, func(b *testing.B) {
+			k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
+			require.NoError(b, err)
+			defer k.Close()
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(b, err)
+			srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+			if wrapped {
+				httpkeepalive.Wrap(srv, k)
+			}
+			defer srv.Close()
+			go srv.Serve(k.Listener(ln))
+			conn, err := net.Dial("tcp", ln.Addr().String())
+			require.NoError(b, err)
+			defer conn.Close()
+			answer := make([]byte, 1000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				_, err = conn.Read(answer)
+			}
+			require.NoError(b, err)
+		})
+	}
+}

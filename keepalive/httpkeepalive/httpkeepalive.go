@@ -59,8 +59,8 @@ import (
 
 // Wrap tells the Keeper how the server uses its connections. It must be called before the
 // server serves. It wraps the server's Handler, ConnContext and ConnState, also if they are set
-// after Wrap: when the server begins to serve, its BaseContext looks for them. So set BaseContext
-// before Wrap. The server must serve guarded connections of k: from k.Listener, or TLS over
+// after Wrap: when the server begins to serve, its BaseContext looks for ConnContext and ConnState, and the first
+// request for the Handler. So set BaseContext before Wrap. The server must serve guarded connections of k: from k.Listener, or TLS over
 // them. Wrap leaves other connections alone, and warns of the first in the server's ErrorLog.
 //
 // Wrap panics without a server, or without a Keeper from keepalive.New.

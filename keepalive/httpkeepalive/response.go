@@ -13,7 +13,7 @@ func sayClose(rw http.ResponseWriter) { rw.Header().Set("Connection", "close") }
 // announcing returns a response that looks whether its connection is to end when its header is written. It
 // has the methods of the response, as far as they belong to an interface. For others there is Unwrap.
 func (c *connection) announcing(rw http.ResponseWriter) http.ResponseWriter {
-	r := &response{ResponseWriter: rw, connection: c}
+	r := response{ResponseWriter: rw, connection: c}
 	switch rw := rw.(type) {
 	case http1Writer:
 		return &http1Response{r, rw}
@@ -83,7 +83,7 @@ func (r *response) FlushError() error {
 func (r *response) Flush() { _ = r.FlushError() }
 
 type http1Response struct {
-	*response
+	response
 	http1 http1Writer
 }
 
@@ -97,7 +97,7 @@ func (r *http1Response) ReadFrom(src io.Reader) (int64, error) {
 }
 
 type http2Response struct {
-	*response
+	response
 	http2 http2Writer
 }
 

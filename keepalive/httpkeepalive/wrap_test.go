@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
@@ -79,6 +81,45 @@ func ask(t *testing.T, srv *http.Server, k *keepalive.Keeper, told <-chan bool) 
 	_, err = http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	return <-told
+}
+
+// Tests do so: the address of the server is a part of the handler.
+func TestTheHandlerMayBeSetWhileTheServerWaits(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"http", "https"} {
+		k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
+		require.NoError(t, err)
+		defer k.Close()
+		certificate, _ := certtest.New(t)
+		srv := &http.Server{
+			ErrorLog:  log.New(io.Discard, "", 0),
+			TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}},
+		}
+		httpkeepalive.Wrap(srv, k)
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		serves := make(chan struct{})
+		base := srv.BaseContext
+		srv.BaseContext = func(ln net.Listener) context.Context { defer close(serves); return base(ln) }
+		if protocol == "https" {
+			go srv.ServeTLS(k.Listener(ln), "", "")
+		} else {
+			go srv.Serve(k.Listener(ln))
+		}
+		<-serves
+		held := make(chan bool, 1)
+		srv.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			info, _ := httpkeepalive.Guard(r).Info()
+			held <- info.Held
+		})
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		res, err := (&http.Client{Transport: transport}).Get(protocol + "://" + ln.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.True(t, <-held, protocol)
+		transport.CloseIdleConnections()
+		require.NoError(t, srv.Close())
+	}
 }
 
 // Nobody can learn of a connection then.

@@ -19,8 +19,9 @@ type wrapper struct {
 	keeper  *keepalive.Keeper
 	handler *handler // around the server's Handler in Wrap
 
-	once  sync.Once
-	begun atomic.Bool // once is done
+	once    sync.Once
+	begun   atomic.Bool // once is done
+	handled sync.Once
 
 	connections   sync.Map     // of net.Conn to *connection, until it is closed, or hijacked without h2c
 	h2c           atomic.Int64 // requests that may be h2c connections
@@ -39,14 +40,22 @@ func connectionOf(r *http.Request) *connection {
 // its BaseContext comes first.
 func (w *wrapper) begin(connContext bool) {
 	w.once.Do(func() {
-		if w.server.Handler != http.Handler(w.handler) {
-			w.server.Handler = w.wrapHandler(w.server.Handler)
-		}
 		w.server.ConnState = w.wrapConnState(w.server.ConnState)
 		if connContext {
 			w.server.ConnContext = w.wrapConnContext(w.server.ConnContext)
 		}
 		w.begun.Store(true)
+	})
+}
+
+// handle wraps the Handler, if it was set after Wrap. It is called when bytes of a connection have been read, and
+// before the server looks at its Handler: until then the program may set it, also while the server waits for the first
+// connection.
+func (w *wrapper) handle() {
+	w.handled.Do(func() {
+		if w.server.Handler != http.Handler(w.handler) {
+			w.server.Handler = w.wrapHandler(w.server.Handler)
+		}
 	})
 }
 
@@ -111,6 +120,9 @@ func (w *wrapper) wrapConnState(next func(net.Conn, http.ConnState)) func(net.Co
 }
 
 func (w *wrapper) newState(conn net.Conn, state http.ConnState) {
+	if state != http.StateNew {
+		w.handle()
+	}
 	c := w.connection(conn)
 	if c == nil {
 		return
@@ -188,7 +200,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	c.busy(1)
 	defer c.busy(-1)
-	c.serve(rw, r, next, h.wrapper.keeper)
+	c.serve(rw, r, next)
 }
 
 // warnOfOrder warns if the server was to serve a connection without the functions of Wrap.

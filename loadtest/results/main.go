@@ -112,7 +112,6 @@ type report struct {
 		ProbesMs latency `json:"probes_ms"`
 	}
 	Server struct {
-		SteadyRSS    float64 `json:"steady_rss_bytes"`
 		BytesPerConn float64 `json:"bytes_per_conn"`
 		SteadyCores  float64 `json:"steady_cores"`
 	}

@@ -27,10 +27,10 @@ const about = `
 ## What the words mean
 
 - heartwheel is ` + "`echo-heartbeat`" + `, gnet the same server without Heartwheel, which closes nobody, and net one with a goroutine, a buffered reader and a read deadline per connection.
-- Late is from the deadline, the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is a close before the deadline, wrong the close of a live connection, lost a silent one still open 2 s and two ticks later.
-- Heartbeats that are due within a quantum of each other are sent together. The client sees a close up to a quantum later, so one that was early by less goes unnoticed. Round trips are then those of 1,000 probes besides, that speak once a second from a thread of their own, and the processes have the scheduler's policy for batch jobs.
+- Late is from the deadline to the close as the client sees it. Early is a close before the deadline, wrong the close of a live connection, lost a silent one still open 2 s and two ticks later.
+- Heartbeats due within a quantum of each other are sent together, so a close early by less than that goes unnoticed. Round trips are then those of 1,000 probes, that speak once a second from a thread of their own.
 - A round trip counts from when a heartbeat was due.
-- Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed; they differ by a fifth from run to run. What keepalive adds to gnet is in bench/RESULTS.md (EchoGnet), measured in turns. Others are the cores used by everything else.
+- Bytes per connection are resident memory, less what the processes had without connections. Cores are processors kept busy while all are open; they differ by a fifth from run to run. Others are the cores used by everything else.
 - A figure is the median of the rounds, late max that of all, and early, wrong and lost are counted in all of them.
 `
 
@@ -98,22 +98,21 @@ func perConn(r report) float64 { return r.Server.BytesPerConn }
 func early(r report) int       { return r.Silent.Early }
 func wrong(r report) int       { return r.Live.WronglyClosed }
 
-// writeCosts compares servers at the same load.
+// writeCosts compares the memory of servers at the same load.
 func writeCosts(b *strings.Builder, runs []rounds) {
-	b.WriteString("\n## What it costs\n\n| connections | server | memory, MB | bytes per connection | cores | client's bytes per connection |\n|---:|---|---:|---:|---:|---:|\n")
+	b.WriteString("\n## What it costs\n\n| connections | server | bytes per connection | the client's |\n|---:|---|---:|---:|\n")
 	for _, rs := range runs {
 		s := rs[0].Run
 		if s.Storm {
 			continue
 		}
-		fmt.Fprintf(b, "| %s | %s | %.0f | %.0f | %.4f | %.0f |\n", figures.Thousands(s.Conns), s.name(),
-			rs.median(func(r report) float64 { return r.Server.SteadyRSS })/1e6, rs.median(perConn), rs.median(cores),
-			rs.median(func(r report) float64 { return r.Client.BytesPerConn }))
+		fmt.Fprintf(b, "| %s | %s | %.0f | %.0f |\n", figures.Thousands(s.Conns), s.name(),
+			rs.median(perConn), rs.median(func(r report) float64 { return r.Client.BytesPerConn }))
 	}
 }
 
 func writeStorms(b *strings.Builder, runs []rounds) {
-	head := "\n## All fall silent in the same second\n\nAll but the probes send their last heartbeat within one second. The round trip is that of the probes from the first deadline on.\n\n| connections | from the first close to the last, s | late p50, p99, max ms | early | lost | probes: round trip p50, p99, max ms | probes lost | rounds |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+	head := "\n## All fall silent in the same second\n\nWithin one second all but the probes send their last heartbeat. Round trips are from the first deadline on.\n\n| connections | from the first close to the last, s | late p50, p99, max ms | early | lost | probes: round trip p50, p99, max ms | probes lost | rounds |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n"
 	for _, rs := range runs {
 		s := rs[0].Run
 		if !s.Storm {
@@ -135,11 +134,14 @@ func writeStorms(b *strings.Builder, runs []rounds) {
 
 // writeReasons lists the commands, and the reasons of failed runs.
 func writeReasons(b *strings.Builder, runs []rounds) {
-	b.WriteString("\n## Commands\n\n")
+	b.WriteString("\n## Commands\n\nAll runs have passed, unless a line says otherwise.\n\n")
 	for _, rs := range runs {
 		r := rs[len(rs)-1]
-		passed := len(rs) - rs.sum(func(r report) int { return boolean(r.Verdict != "pass") })
-		fmt.Fprintf(b, "- %s, %s, %s: `%s`, %d of %d passed\n", figures.Thousands(r.Run.Conns), r.Run.name(), r.Date, r.Command, passed, len(rs))
+		fmt.Fprintf(b, "- %s: `%s`", r.Date, r.Command)
+		if failed := rs.sum(func(r report) int { return boolean(r.Verdict != "pass") }); failed > 0 {
+			fmt.Fprintf(b, ", %d of %d passed", len(rs)-failed, len(rs))
+		}
+		b.WriteString("\n")
 		for _, r := range rs {
 			for _, reason := range r.Reasons {
 				fmt.Fprintf(b, "    - %s\n", reason)

@@ -18,7 +18,7 @@ type target struct {
 
 // reasons say why a target is not met. docs/performance.md says more.
 var reasons = []struct{ what, why string }{
-	{"late p99", "From 100,000 connections on, the hand, the loops and the client wait for a processor; docs/performance.md says what else it is made of."},
+	{"late p99", "From 100,000 connections on, the hand, the loops and the client wait for a processor (docs/performance.md)."},
 	{"round trip p99", "The kernel's part of closing is most of the work of both ends, which share the processors with the probes."},
 }
 

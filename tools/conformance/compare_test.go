@@ -88,3 +88,10 @@ func TestAnUnknownSuiteIsAnError(t *testing.T) {
 	_, err = choose([]string{"nettests"})
 	require.EqualError(t, err, `no suite "nettests", must be one of nettest, grpc, h2spec, h2c, gorilla, coder, gnet, gozero`)
 }
+
+// A workspace has many modules, and this is one of them.
+func TestTheRootIsThatOfThisModule(t *testing.T) {
+	root, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(root, "suites.go"))
+}

@@ -84,11 +84,11 @@ func choose(names []string) ([]suite, error) {
 
 // moduleRoot returns the folder of this module.
 func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", fmt.Errorf("go list -m, in the folder of the command: %w", err)
+		return "", fmt.Errorf("go env GOMOD, in the folder of the command: %w", err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
 // both runs the tests of a suite, guarded and as a control.

@@ -27,19 +27,13 @@ func ageNext(p *Policy, s *State, e *Evidence) Time {
 	return s.Age.From.Add(p.maxAge(e.Draw))
 }
 
-func ageOpen(p *Policy, s *State, e *Evidence) {
-	if p.MaxAge > 0 {
-		s.Age.From = max(e.Born, 1) // since 0 means none
-	}
-}
-
 func ageAdapt(p *Policy, s *State, e *Evidence, now Time) {
 	s.AgeOver = false // it is closed after a dry run
 	switch age := &s.Age; {
 	case p.MaxAge == 0:
 		*age = Age{}
 	case age.From == 0:
-		age.From = now
+		age.From = max(now, 1) // since 0 means none
 	case now < age.From.Add(p.maxAge(e.Draw)):
 		age.Told = 0 // it may become older than it was told
 	}
@@ -50,12 +44,7 @@ func (d *decision) aged() (Outcome, bool) {
 	age := &d.s.Age
 	if age.Told == 0 {
 		age.Told = d.now
-		if d.p.Tells || d.e.Exchange != 0 {
-			return Outcome{Do: Tell}, true
-		}
-		if d.p.MaxGrace > 0 {
-			return Outcome{}, false
-		}
+		return Outcome{Do: Tell}, true
 	}
 	if d.p.MaxGrace == 0 && d.isRequested(ageNext(d.p, &d.s, d.e)) {
 		return Outcome{}, false

@@ -10,10 +10,8 @@ import (
 
 func TestMaxAge(t *testing.T) {
 	p := rules.Policy{Timeout: 1000 * tick, MaxAge: 15 * tick}
-	told, grace, both, dry, paced := p, p, p, p, p
-	told.Tells = true
+	grace, dry, paced := p, p, p
 	grace.MaxGrace = 3 * tick
-	both.Tells, both.MaxGrace = true, 3*tick
 	dry.DryRun = true
 	paced.Paced = true
 	quiet, tell := wait(at(1000)), rules.Outcome{Do: rules.Tell}
@@ -24,18 +22,17 @@ func TestMaxAge(t *testing.T) {
 		limit  rules.Time
 	}{
 		{"too young", p, []row{{now: at(20) - 1, want: quiet}}, at(20)},
-		{"closed", p, []row{{now: at(20), want: ends(rules.MaxAge)}}, 0},
-		{"touched", p, []row{{now: at(20), with: touchedAt(at(20)), want: ends(rules.MaxAge)}}, 0},
-		{"told, and closed", told, []row{{now: at(20), want: tell}, {now: at(20), want: ends(rules.MaxAge)}}, 0},
-		{"a grace", grace, []row{{now: at(20), want: quiet}, {now: at(23) - 1, want: quiet}, {now: at(23), want: ends(rules.MaxAge)}}, 0},
-		{"told, and a grace", both, []row{{now: at(20), want: tell}, {now: at(20), want: quiet}}, at(23)},
-		{"a grace begins late", both, []row{{now: at(30), want: tell}, {now: at(33) - 1, want: quiet}, {now: at(33), want: ends(rules.MaxAge)}}, 0},
-		{"counted once", dry, []row{{now: at(20), want: counted(quiet, rules.MaxAge)}, {now: at(21), want: quiet}}, rules.Never},
+		{"told, and closed", p, []row{{now: at(20), want: tell}, {now: at(20), want: ends(rules.MaxAge)}}, 0},
+		{"touched", p, []row{{now: at(20), with: touchedAt(at(20)), want: tell}, {now: at(20), with: touchedAt(at(20)), want: ends(rules.MaxAge)}}, 0},
+		{"a grace", grace, []row{{now: at(20), want: tell}, {now: at(20), want: quiet}, {now: at(23) - 1, want: quiet}, {now: at(23), want: ends(rules.MaxAge)}}, 0},
+		{"told, and a grace", grace, []row{{now: at(20), want: tell}, {now: at(20), want: quiet}}, at(23)},
+		{"a grace begins late", grace, []row{{now: at(30), want: tell}, {now: at(33) - 1, want: quiet}, {now: at(33), want: ends(rules.MaxAge)}}, 0},
+		{"counted once", dry, []row{{now: at(20), want: tell}, {now: at(20), want: counted(quiet, rules.MaxAge)}, {now: at(21), want: quiet}}, rules.Never},
 		{"when the rate allows it", paced, []row{
-			{now: at(20), want: reserve(rules.MaxAge)},
+			{now: at(20), want: tell},
+			{now: at(20), want: ifAllowed(ends(rules.MaxAge))},
 			{now: at(20), with: retryAt(at(30)), want: quiet},
-			{now: at(30), want: reserve(rules.MaxAge)},
-			{now: at(30), with: allowed, want: ends(rules.MaxAge)},
+			{now: at(30), want: ifAllowed(ends(rules.MaxAge))},
 		}, rules.Never},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,25 +44,24 @@ const (
 	Pardon  Verdict = -2 // ignore this silence
 )
 
-// obey does what the user has said about a silence. It reports false if the connection is to
-// be closed.
-func (d *decision) obey(why Reason) (Outcome, bool) {
-	switch verdict, probed := d.e.Answer.Verdict, d.e.Answer.Probed; {
-	case verdict == Pardon:
-		return d.ignore(why), true
-	case verdict == ProbeIt && (probed == Sent || d.p.ProbeCount > 0 && !d.isFailed()):
-		return d.probe(lastProbe), true
-	case verdict > 0:
-		d.enter(Silence{Stage: Extended, Why: why, Until: d.now.Add(time.Duration(verdict))})
-		return d.wait(d.s.Silence.Until), true
-	}
-	return Outcome{}, false
+// asks reports whether the user is asked about the end of this silence: not after the last word on it.
+func (d *decision) asks() bool {
+	return d.p.Asks && !d.isFinal() && d.s.Silence.Stage != Leaving
 }
 
-// isSpared reports whether the user has spared the connection in this silence, and it is not held.
-func (d *decision) isSpared() bool {
-	a := d.e.Answer
-	return d.p.Asks && d.s.Holds == 0 && !d.isFinal() && a.For != 0 && (a.Verdict > 0 || a.Verdict == Pardon)
+// obey does what the user has said about this silence, though its end may have moved since the question. It reports false
+// if that was to close the connection, or to probe it first.
+func (d *decision) obey() (Outcome, bool) {
+	switch a := d.e.Answer; {
+	case a.For == 0 || !d.asks():
+	case a.Verdict == Pardon:
+		return d.ignore(a.For), true
+	case a.Verdict == ProbeIt && a.Probed == Sent:
+		return d.listen(lastProbe), true
+	case a.Verdict > 0:
+		return d.enter(Extended, a.For, d.now.Add(time.Duration(a.Verdict))), true
+	}
+	return Outcome{}, false
 }
 
 // reason returns why a connection is closed after the user has spoken about a reason: NoAnswer if the

@@ -39,10 +39,9 @@ func TestChecks(t *testing.T) {
 		{"held", rules.Policy{}, rules.State{Holds: 1}, []row{{now: at(5), with: checkAt(at(5)), want: inspect}}, at(15)},
 		{"it closes", rules.Policy{}, rules.State{}, []row{{now: at(5), with: and(later, wants(mine)), want: ends(mine)}}, 0},
 		{"when the rate allows it", paced, rules.State{}, []row{
-			{now: at(5), with: and(later, wants(mine)), want: reserve(mine)},
+			{now: at(5), with: and(later, wants(mine)), want: ifAllowed(ends(mine))},
 			{now: at(5), with: and(later, retryAt(at(7))), want: wait(at(16))},
-			{now: at(7), with: and(later, touchedAt(at(6))), want: reserve(mine)},
-			{now: at(7), with: and(later, allowed), want: ends(mine)},
+			{now: at(7), with: and(later, touchedAt(at(6))), want: ifAllowed(ends(mine))},
 		}, rules.Never},
 		{"dry run", dry, rules.State{}, []row{{now: at(5), with: and(later, wants(mine)), want: counted(wait(at(16)), rules.Check)}}, at(15)},
 		{"no check after the end", rules.Policy{}, rules.State{}.Condemned(rules.Local), []row{{now: at(5), with: checkAt(at(5)), want: ends(rules.Local)}}, 0},

@@ -7,13 +7,14 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 	if s.Doom.isSealed() {
 		return now, s.Doom.Why
 	}
-	if !e.Quiet {
-		s.Silence = Silence{}
-	}
-	d := decision{p: p, s: s, e: &e, now: now}
-	end, why := Never, Reason(0)
-	if s.Holds == 0 {
-		end, why = d.silenceDeadline()
+	d := begin(p, s, &e, now)
+	end, why := d.deadline()
+	switch q := d.s.Silence; {
+	case s.Holds > 0, q.Stage == Ignored:
+		end, why = Never, 0
+	case why == NoAnswer && (q.Stage == Listening || q.Stage == Probing) && int(q.Probes) < p.ProbeCount: // and probes are to come
+		left := p.ProbeCount - int(q.Probes)
+		end = end.Add(Saturated(float64(left) * float64(d.t.answer))).Add(d.t.early)
 	}
 	if age := ageNext(p, &s, &e); age < Never {
 		if s.Age.Told == 0 {
@@ -27,28 +28,4 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 		end, why = max(now, e.Exchange), s.Doom.Why
 	}
 	return end, why
-}
-
-// silenceDeadline returns when a silence is over, with all probes still to come.
-func (d *decision) silenceDeadline() (Time, Reason) {
-	end, why := d.deadline()
-	left := d.p.ProbeCount
-	switch d.s.Silence.Stage {
-	case Ignored:
-		return Never, 0
-	case Listening:
-		if why != NoAnswer {
-			return end, why
-		}
-	case Probing:
-		left -= int(d.s.Silence.Probes)
-	default:
-		return end, why
-	}
-	if left <= 0 {
-		return end, why
-	}
-	timeout := d.p.timeout(d.s)
-	answers := Saturated(float64(left) * float64(d.p.scaled(d.p.ProbeTimeout, timeout)))
-	return end.Add(sum(answers, d.p.probedEarly(timeout, d.e.Draw))), why
 }

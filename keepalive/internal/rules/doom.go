@@ -41,7 +41,7 @@ func (s State) Condemned(why Reason) State {
 
 // Dismissed returns the state of a connection to close between two exchanges.
 func (s State) Dismissed(why Reason) State {
-	if s.Doom.Why == 0 || s.Doom.End != AtOnce {
+	if s.Doom.End != AtOnce {
 		s.Doom = Doom{Why: why, End: Between}
 	}
 	return s
@@ -54,58 +54,48 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 		d.out.Would[min(why, Check)] = true
 		return Outcome{}, false
 	}
-	if !d.p.Paced || d.s.Doom.Why != 0 {
+	if d.s.Doom.Why != 0 {
 		end = AtOnce
 	}
 	d.s.Doom = Doom{Why: why, End: end}
-	return d.finish(), true
+	return d.doomed()
 }
 
-// doomNext returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
+// next returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
 // silent. Each visit tries anew: so the instant of the next try needs no place in State.
-func doomNext(_ *Policy, s *State, e *Evidence) Time {
-	switch q := s.Doom; {
+func (q Doom) next(p *Policy, e *Evidence) Time {
+	switch {
 	case q.Why == 0:
 		return Never
 	case q.End == Between:
 		return e.Exchange
-	case q.End == AtOnce:
+	case q.End == AtOnce, !p.Paced:
 		return 0
 	}
 	return e.Retry
 }
 
-func doomAdapt(p *Policy, s *State, _ *Evidence, _ Time) {
-	if p.DryRun && s.Doom.End.isPaced() {
-		s.Doom = Doom{}
-	}
-}
-
 // doomed closes a condemned connection, unless it is rescued.
 func (d *decision) doomed() (Outcome, bool) {
 	switch q := d.s.Doom; {
-	case q.End == Between:
-		if d.isRequested(d.e.Exchange) {
-			return Outcome{}, false
-		}
-	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0:
-		if d.isRequested(d.e.Exchange) { // begun meanwhile
-			d.s.Doom, d.s.AgeOver = Doom{}, false
-			return Outcome{}, false
-		}
+	case q.End == Between && d.isRequested(d.e.Exchange):
+		return Outcome{}, false
+	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0 && d.isRequested(d.e.Exchange): // begun since the decision
+		d.s.Doom, d.s.AgeOver = Doom{}, false
+		return Outcome{}, false
 	case q.End >= UnlessRead:
-		if _, end := d.idleFor(idleReasons[q.End-UnlessRead]); d.now < end || d.s.Holds > 0 {
-			d.s.Doom, d.s.Idles.At = Doom{}, d.now
+		if _, end := d.idleFor(int(q.End - UnlessRead)); d.now < end || d.s.Holds > 0 {
+			d.s.Doom = Doom{}
 			return Outcome{}, false
 		}
 	}
-	return d.finish(), true
+	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true, Paced: d.p.Paced && d.s.Doom.End.isPaced()}, true
 }
 
 // EndsBetween returns why the connection is to end between two exchanges, or 0.
 func (s State) EndsBetween() Reason {
 	switch {
-	case s.Doom.Why != 0 && s.Doom.End == Between:
+	case s.Doom.End == Between:
 		return s.Doom.Why
 	case s.Age.Told != 0:
 		return MaxAge
@@ -125,25 +115,10 @@ func (d *decision) isRequested(end Time) bool {
 	return (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
 }
 
-// finish closes a condemned connection, if the rate allows it or does not matter.
-func (d *decision) finish() Outcome {
-	if d.p.Paced && d.s.Doom.End.isPaced() && !d.e.Allowed {
-		return Outcome{Do: Reserve, Why: d.s.Doom.Why}
-	}
-	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true}
-}
-
 // IsLeaving reports whether a connection is to be closed, and only waits for the rate, or for the end of an exchange.
 // quiet is Evidence.Quiet.
 func (s State) IsLeaving(quiet bool) bool {
 	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Leaving
-}
-
-func evictNext(_ *Policy, s *State, _ *Evidence) Time {
-	if s.Evicted {
-		return 0
-	}
-	return Never
 }
 
 // evicted closes one of the idlest connections, which has to make room, unless it was heard.

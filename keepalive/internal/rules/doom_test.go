@@ -25,21 +25,21 @@ func TestDoom(t *testing.T) {
 		{"at once", rules.State{}.Condemned(rules.Drain), []row{{now: 0, with: touchedAt(0), want: ends(rules.Drain)}}, 0},
 		{"at once, whatever the rate", doomed(rules.MaxAge).Condemned(rules.Local), []row{{now: at(9), want: ends(rules.Local)}}, 0},
 		{"the rate does not allow it", doomed(rules.MaxAge), []row{
-			{now: at(9), with: touchedAt(at(9)), want: reserve(rules.MaxAge)},
+			{now: at(9), with: touchedAt(at(9)), want: ifAllowed(ends(rules.MaxAge))},
 			{now: at(9), with: and(touchedAt(at(9)), retryAt(at(11))), want: wait(at(25))},
 		}, rules.Never},
-		{"allowed", doomed(rules.MaxAge), []row{{now: at(9), with: allowed, want: ends(rules.MaxAge)}}, rules.Never},
+		{"when the rate allows it", doomed(rules.MaxAge), []row{{now: at(9), want: ifAllowed(ends(rules.MaxAge))}}, rules.Never},
 		{"silent while it waits", doomed(rules.MaxAge), []row{
-			{now: at(16), with: mute, want: reserve(rules.MaxAge)},
+			{now: at(16), with: mute, want: ifAllowed(ends(rules.MaxAge))},
 			{now: at(16), with: and(mute, retryAt(at(18))), want: wait(at(18))},
 		}, rules.Never},
 		{"nothing was read", doomed(rules.ReadIdle), []row{
-			{now: at(9), with: and(allowed, moved(0, at(9))), want: ends(rules.ReadIdle)},
+			{now: at(9), with: moved(0, at(9)), want: ifAllowed(ends(rules.ReadIdle))},
 		}, rules.Never},
-		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: and(allowed, moved(0, 0)), want: ends(rules.WriteIdle)}}, rules.Never},
-		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: and(allowed, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
-		{"rescued by a write", doomed(rules.WriteIdle), []row{{now: at(14), with: and(allowed, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
-		{"held", held, []row{{now: at(14), with: and(allowed, moved(0, 0)), want: wait(at(16))}}, at(20)},
+		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: moved(0, 0), want: ifAllowed(ends(rules.WriteIdle))}}, rules.Never},
+		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: moved(at(9), at(9)), want: wait(at(16))}}, at(15)},
+		{"rescued by a write", doomed(rules.WriteIdle), []row{{now: at(14), with: moved(at(9), at(9)), want: wait(at(16))}}, at(15)},
+		{"held", held, []row{{now: at(14), with: moved(0, 0), want: wait(at(16))}}, at(20)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := trace(t, p, c.state, c.rows...)

@@ -27,7 +27,7 @@ func TestExchanges(t *testing.T) {
 	came := func(at rules.Time) func(e *rules.Evidence) {
 		return func(e *rules.Evidence) { e.Socket.Received = at }
 	}
-	quiet, tell, later := wait(at(1000)), rules.Outcome{Do: rules.Tell}, reserve(rules.MaxAge)
+	quiet, tell, later := wait(at(1000)), rules.Outcome{Do: rules.Tell}, ifAllowed(ends(rules.MaxAge))
 	drained := rules.State{}.Dismissed(rules.Drain)
 	for _, c := range []struct {
 		name   string
@@ -67,9 +67,9 @@ func TestExchanges(t *testing.T) {
 		{"a request begins to arrive before the rate allows it", paced, rules.State{}, []row{
 			{now: at(20), with: over, want: tell},
 			{now: at(22), with: over, want: later},
-			{now: at(23), with: and(allowed, over, arriving), want: quiet},
+			{now: at(23), with: and(over, arriving), want: quiet},
 			{now: at(25), with: over, want: later},
-			{now: at(26), with: and(allowed, over), want: ends(rules.MaxAge)},
+			{now: at(26), with: over, want: ifAllowed(ends(rules.MaxAge))},
 		}, rules.Never},
 		{"an age, told", age, rules.State{}, []row{{now: at(20), with: underWay, want: tell}}, at(22)},
 		{"a grace", grace, rules.State{}, []row{
@@ -85,10 +85,15 @@ func TestExchanges(t *testing.T) {
 		{"another exchange before the rate allows it", paced, rules.State{}, []row{
 			{now: at(20), with: over, want: tell},
 			{now: at(22), with: over, want: later},
-			{now: at(23), with: and(allowed, underWay), want: quiet},
+			{now: at(23), with: underWay, want: quiet},
 			{now: at(25), with: over, want: later},
-			{now: at(26), with: and(allowed, over), want: ends(rules.MaxAge)},
+			{now: at(26), with: over, want: ifAllowed(ends(rules.MaxAge))},
 		}, rules.Never},
+		{"another exchange just before the close", age, rules.State{}, []row{
+			{now: at(20), with: over, want: tell},
+			{now: at(22), with: over, want: ends(rules.MaxAge)},
+			{now: at(22), with: underWay, want: quiet},
+		}, at(22)},
 		{"a drain", age, drained, []row{
 			{now: at(3), with: underWay, want: quiet},
 			{now: at(19), with: over, want: quiet},

@@ -35,7 +35,7 @@ type world struct {
 func newWorld(life rules.Life, features ...feature) *world {
 	w := &world{life: life}
 	for i := range w.policies {
-		w.policies[i] = rules.Policy{Tick: tick, Timeout: 16 * tick}
+		w.policies[i] = rules.Policy{Tick: tick, Blur: tick, Timeout: 16 * tick}
 	}
 	events := [][]event{{next, moment, late, touch, update}}
 	if life == rules.Arrivals || life == rules.ReadsWrite {

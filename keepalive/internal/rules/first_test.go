@@ -45,9 +45,7 @@ func TestFirstMessage(t *testing.T) {
 	}
 	kernel, acks := life(rules.Arrivals), life(rules.ReadsWrite)
 	short := rules.Policy{Tick: tick, Timeout: 4 * tick, First: 10 * tick}
-	require.Equal(t, 4*tick, short.FirstLook(rules.Arrivals, short.Hop(rules.State{}, 0)))
-	require.Equal(t, 10*tick, short.FirstLook(rules.Reads, short.Hop(rules.State{}, 0)))
-	require.Equal(t, 5*tick, p.FirstLook(rules.Arrivals, p.Hop(rules.State{}, 0)))
+	trace(t, short, rules.Open(&short, &rules.Evidence{}), row{now: at(4), with: mute, want: wait(at(10))})
 	trace(t, short, rules.Open(&short, &rules.Evidence{}), // nobody touches for the first message, and the timeout begins with it
 		row{now: at(4), with: and(kernel, mute), want: wait(at(8))},
 		row{now: at(8), with: and(kernel, asked(rules.Socket{Heard: at(5), Signs: 1})), want: heard(at(5))},
@@ -93,6 +91,15 @@ func TestFirstMessageAfterUpdate(t *testing.T) {
 		row{now: at(7), with: and(life(rules.Touches), mute), want: closes(rules.FirstMessage)})
 }
 
+// What came was no message within its time. That does not change because the rate has to be asked.
+func TestFirstMessageAboveTheRate(t *testing.T) {
+	p := rules.Policy{First: 5 * tick, Paced: true}
+	came := and(life(rules.Touches), asked(rules.Socket{Heard: at(3), Signs: 1, Received: at(3), Taken: 1}))
+	trace(t, p, rules.Open(&p, &rules.Evidence{}),
+		row{now: at(9), with: came, want: ifAllowed(closes(rules.FirstMessage))},
+		row{now: at(9), with: and(came, retryAt(at(13))), want: wait(at(13))})
+}
+
 func TestAdapt(t *testing.T) {
 	condemned := rules.State{}.Condemned(rules.Drain)
 	doomed := rules.State{Doom: rules.Doom{Why: rules.MaxAge}}
@@ -110,7 +117,7 @@ func TestAdapt(t *testing.T) {
 		{"counted in a dry run", rules.Policy{MaxAge: tick}, rules.State{Age: rules.Age{From: 1, Told: 2}, AgeOver: true}, rules.State{Age: rules.Age{From: 1, Told: 2}}},
 		{"it may become older", rules.Policy{MaxAge: 50 * tick}, rules.State{Age: rules.Age{From: 1, Told: 2}, AgeOver: true}, rules.State{Age: rules.Age{From: 1}}},
 		{"no age any more", rules.Policy{}, rules.State{Age: rules.Age{From: 1, Told: 2}}, rules.State{}},
-		{"rates begin", rules.Policy{MinBytes: 1}, rules.State{}, rules.State{Rates: rules.Rates{Began: rules.Unknown}}},
+		{"rates begin", rules.Policy{MinBytes: 1}, rules.State{}, rules.State{Rates: rules.Rates{Began: at(50), Next: at(60)}}},
 		{"rates go on", rules.Policy{MinBeat: 1}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}},
 		{"rates end", rules.Policy{}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{}},
 		{"read idle is looked at anew", rules.Policy{ReadIdle: 1}, rules.State{Idles: rules.Idles{At: 5, Spent: [2]rules.Time{1, 2}}}, rules.State{}},

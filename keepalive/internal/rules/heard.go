@@ -22,7 +22,7 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 // note notes what the socket says: only later signs of life are news.
 func (d *decision) note() {
 	k, q := &d.e.Socket, &d.s.Silence
-	q.Seen, q.Stuck, q.Full = Seen{Signs: k.Signs, Taken: k.Taken}, false, k.Full
+	q.Signs, q.Taken, q.Full, q.Stuck = k.Signs, k.Taken, k.Full, false
 }
 
 // alive judges whether the socket has heard of the peer in this silence. If only touches are life, it can't have.
@@ -36,18 +36,14 @@ func (d *decision) note() {
 // In later stages nothing but news counts: as much had arrived at their beginning already.
 func (d *decision) alive(q Silence) (Outcome, bool) {
 	k := &d.e.Socket
-	alive := k.Signs != q.Seen.Signs
+	alive := k.Signs != q.Signs
 	switch q.Stage {
 	case Listening:
-		alive = k.Heard.Add(d.patience()) > d.now
+		alive = k.Heard.Add(d.t.patience) > d.now
 	case Opened:
 		alive = k.Signs > 0
 	}
-	switch {
-	case q.Stage == Opened && alive && d.e.Changed: // the change was a touch, and nobody is slow
-		d.s.Silence = Silence{}
-		return Outcome{Do: Heard, Until: d.now}, true
-	case alive && k.Heard != Unknown && d.e.Life != Touches:
+	if alive && k.Heard != Unknown && d.e.Life != Touches {
 		return d.hear(k.Heard), true
 	}
 	return Outcome{}, false
@@ -59,7 +55,7 @@ func (d *decision) alive(q Silence) (Outcome, bool) {
 //	at 16   it last took some at 12   a touch at 12: due at 28
 //	at 28   it last took some at 12   it is silent
 func (d *decision) backlog() (Outcome, bool) {
-	if k := &d.e.Socket; k.Backlog && k.Took.Add(d.patience()) > d.now {
+	if k := &d.e.Socket; k.Backlog && k.Took.Add(d.t.patience) > d.now {
 		return d.hear(k.Took), true
 	}
 	return Outcome{}, false
@@ -78,48 +74,32 @@ func (d *decision) backlog() (Outcome, bool) {
 //	at 19   full                 more time until 35, and so on, however often
 //	at 35   0 unread             the program was late: a touch now, until 51
 func (d *decision) slowToRead(q Silence, due Time) (Outcome, bool) {
-	k, passed, patience := &d.e.Socket, d.now >= due, d.patience()
+	k, counts, patience := &d.e.Socket, q.Stage != Ignored, d.t.patience
 	touches, unseen := d.e.Life == Touches, d.e.Life == Arrivals // somebody touches for what is read, or nobody does
-	late := d.readLate(due)
-	if q.Stage == Ignored {
-		late, passed = false, false
-	}
+	passed, later := counts && d.now >= due, d.now.Add(patience)
+	// The peer could not send, or can't still. Once the queue is read, it has a timeout to go on.
+	heldUp := passed && (k.Full || q.Full)
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
 	// only as exact as its own ticks.
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
-	took := k.Taken != q.Seen.Taken // or was, before the first look in this silence
+	took := k.Taken != q.Taken // or was, before the first look in this silence
 	switch {
-	case unseen && k.Unread == 0 && (q.Slow || late):
+	case unseen && k.Unread == 0 && (q.Slow || counts && d.readLate(due)):
 		return d.hear(d.now), true // the peer waits for an answer
-	case passed && (k.Full || q.Full) && d.heldUp(took || !k.Full):
-		return d.slow(d.s.Silence.Rounds, d.now.Add(patience)), true
-	case passed && k.Hidden && q.Rounds < maxRounds:
-		return d.slow(q.Rounds+1, d.now.Add(patience)), true
+	case heldUp && !touches:
+		return d.slow(0, later), true
+	case heldUp && (!q.Slow || k.Full && !took):
+		return d.slow(q.Rounds, later), true
+	case (heldUp || passed && k.Hidden) && q.Rounds < maxRounds:
+		return d.slow(q.Rounds+1, later), true // somebody who reads without a touch, or sees nothing, gains some rounds at most
 	case touches && k.Unread > 0 && fresh && q.Slow && !took:
 		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all
 	case !touches && k.Unread > 0 && took && (q.Slow || unseen || k.Moves):
-		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
+		return d.slow(0, later), true // somebody reads, more slowly than the peer sends
 	case d.now >= due && (k.Unread > 0 || touches && fresh) && q.Rounds < maxRounds:
-		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.blur(), d.now.Sub(due)))), true
+		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.Blur, d.now.Sub(due)))), true
 	}
 	return Outcome{}, false
-}
-
-// heldUp reports whether the peer of a full receive queue, or of one that was full, could not send because of
-// this program. As long as the queue is full, it is so. Once the program has read, the peer has a timeout to
-// go on. If only touches are life, somebody who reads and does not touch gains some rounds at most.
-func (d *decision) heldUp(read bool) bool {
-	q := &d.s.Silence
-	switch {
-	case d.e.Life != Touches:
-		q.Rounds = 0
-	case read && q.Slow:
-		if q.Rounds == maxRounds {
-			return false
-		}
-		q.Rounds++
-	}
-	return true
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision is late,
@@ -131,13 +111,13 @@ func (d *decision) readLate(due Time) bool {
 		came = d.e.Socket.Heard.Add(d.e.Socket.Heard.Sub(came))
 	}
 	lag := max(0, d.e.Slack-d.p.Tick) // how late the hand was in the tick of that touch
-	return d.late(due) && d.e.Socket.Heard != Unknown && came.Add(2*d.p.blur()+lag) > d.e.Touched
+	return d.late(due) && d.e.Socket.Heard != Unknown && came.Add(2*d.p.Blur+lag) > d.e.Touched
 }
 
 // late reports whether this visit began late, so the program seems to be busy. It was due with its timer, and
 // not before the given instant. Since it began, the user may have taken long to answer, or to probe.
 func (d *decision) late(due Time) bool {
-	return d.e.Begun.Sub(max(d.e.DueAt, due)) > max(5*d.p.blur(), 50*time.Millisecond)
+	return d.e.Begun.Sub(max(d.e.DueAt, due)) > max(5*d.p.Blur, 50*time.Millisecond)
 }
 
 // hear counts a sign of life at an instant as a touch. If the next silence has lasted long enough since then,
@@ -145,7 +125,7 @@ func (d *decision) late(due Time) bool {
 func (d *decision) hear(at Time) Outcome {
 	d.s.Silence = Silence{}
 	d.out.Spared, d.out.Slow = true, d.e.Socket.Unread > 0
-	return Outcome{Do: Heard, Until: max(at, d.now.Add(-d.patience()))}
+	return Outcome{Do: Heard, Until: max(at, d.now.Add(-min(d.t.pressed, d.t.probe)))}
 }
 
 // slow gives this program time to read what is there, or to touch for what it has read.

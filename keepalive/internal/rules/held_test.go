@@ -73,13 +73,13 @@ func TestHeld(t *testing.T) {
 		}},
 		{name: "the rate does not allow it", policy: paced, rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},
-			{now: at(32), with: stuck(7), want: reserve(rules.Idle)},
-			{now: at(33), with: and(stuck(7), allowed), want: closes(rules.Idle)},
+			{now: at(32), with: stuck(7), want: ifAllowed(closes(rules.Idle))},
+			{now: at(33), with: stuck(7), want: ifAllowed(closes(rules.Idle))},
 		}},
 		{name: "it takes something before the rate allows it", policy: paced, rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},
-			{now: at(32), with: stuck(7), want: reserve(rules.Idle)},
-			{now: at(33), with: and(stuck(8), allowed), want: wait(at(49))},
+			{now: at(32), with: stuck(7), want: ifAllowed(closes(rules.Idle))},
+			{now: at(33), with: stuck(8), want: wait(at(49))},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

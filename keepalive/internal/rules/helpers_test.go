@@ -24,7 +24,7 @@ type row struct {
 // trace decides about a connection, row by row.
 func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State {
 	t.Helper()
-	p.Tick = tick
+	p.Tick, p.Blur = tick, max(tick, p.Blur)
 	if p.Timeout == 0 {
 		p.Timeout = 16 * tick
 	}
@@ -78,9 +78,8 @@ func touchedAt(at rules.Time) func(e *rules.Evidence) {
 
 func dueAt(at rules.Time) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.DueAt = at } }
 
-func sent(e *rules.Evidence)    { e.Answer.Probed = rules.Sent }
-func failed(e *rules.Evidence)  { e.Answer.Probed = rules.Failed }
-func allowed(e *rules.Evidence) { e.Allowed = true }
+func sent(e *rules.Evidence)   { e.Answer.Probed = rules.Sent }
+func failed(e *rules.Evidence) { e.Answer.Probed = rules.Failed }
 
 // retryAt is when to try again, since the rate allows no more closes.
 func retryAt(at rules.Time) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.Retry = at } }
@@ -106,7 +105,11 @@ func probeFor(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.P
 
 func ask(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
 
-func reserve(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Reserve, Why: why} }
+// ifAllowed is a close if the rate allows it.
+func ifAllowed(out rules.Outcome) rules.Outcome {
+	out.Paced = true
+	return out
+}
 
 func closes(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Close, Why: why} }
 

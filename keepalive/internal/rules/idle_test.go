@@ -87,7 +87,7 @@ func TestReadAndWriteIdle(t *testing.T) {
 		}, 0},
 		{"another silence than the one asked about", asks, 0, []row{
 			{now: at(7), with: and(moved(at(7), 0), answer(rules.ReadIdle, rules.Condemn)), want: ask(rules.WriteIdle)},
-		}, at(7)},
+		}, at(6)}, // it is due already
 		{"ended while the user was asked", asks, 0, []row{
 			{now: at(6), with: and(moved(at(6), at(5)), answer(rules.ReadIdle, rules.Condemn)), want: quiet},
 		}, at(12)},
@@ -113,7 +113,7 @@ func TestReadAndWriteIdle(t *testing.T) {
 		}, at(21)},
 		{"probe while the rate does not allow its close", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick, Asks: true, Paced: true, ProbeAfter: 500 * tick, ProbeTimeout: 10 * tick, ProbeCount: 1}, 0, []row{
 			{now: at(7), with: and(moved(at(5), at(7)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(17))},
-			{now: at(17), with: moved(at(5), at(12)), want: reserve(rules.NoAnswer)},
+			{now: at(17), with: moved(at(5), at(12)), want: ifAllowed(closes(rules.NoAnswer))},
 			{now: at(17), with: and(moved(at(5), at(12)), retryAt(at(3617))), want: wait(at(3617))},
 			{now: at(21), with: and(moved(at(5), at(21)), probedFor(rules.WriteIdle, rules.Sent)), want: wait(at(3617))},
 		}, at(28)},
@@ -125,12 +125,12 @@ func TestReadAndWriteIdle(t *testing.T) {
 			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Sent)), want: wait(at(1006))},
 		}, at(12)},
 		{"probe fails, and the rate does not allow the close", paced, 0, []row{
-			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Failed)), want: reserve(rules.NoAnswer)},
-			{now: at(9), with: and(moved(at(8), at(6)), allowed), want: wait(at(500))},
+			{now: at(6), with: and(moved(0, at(6)), probedFor(rules.ReadIdle, rules.Failed)), want: ifAllowed(ends(rules.NoAnswer))},
+			{now: at(9), with: moved(at(8), at(6)), want: wait(at(500))},
 		}, at(13)},
 		{"probe can be sent in part only, and the rate does not allow the close", paced, 0, []row{
-			{now: at(7), with: and(moved(at(7), at(7)), probedFor(rules.WriteIdle, rules.Failed)), want: reserve(rules.NoAnswer)},
-			{now: at(9), with: and(moved(at(8), at(7)), allowed), want: ends(rules.NoAnswer)},
+			{now: at(7), with: and(moved(at(7), at(7)), probedFor(rules.WriteIdle, rules.Failed)), want: ifAllowed(ends(rules.NoAnswer))},
+			{now: at(9), with: moved(at(8), at(7)), want: ifAllowed(ends(rules.NoAnswer))},
 		}, rules.Never},
 		{"probe fails, and bytes were read meanwhile", probes, 0, []row{
 			{now: at(8), with: and(moved(at(7), at(7)), probedFor(rules.ReadIdle, rules.Failed)), want: wait(at(500))},

@@ -35,14 +35,3 @@ func Saturated(ns float64) time.Duration {
 	}
 	return time.Duration(ns)
 }
-
-// sum returns a+b, neither of them negative, or the longest duration there is.
-func sum(a, b time.Duration) time.Duration { return Time(a).Add(b).Sub(0) }
-
-// least returns the shorter of two durations. 0 means none.
-func least(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}

@@ -251,7 +251,7 @@ func (v *modelVisit) allowed(why rules.Reason) bool {
 		return true
 	}
 	if !v.denied {
-		v.note(rules.Reserve, why)
+		v.note(reserves, why)
 		v.denied = !v.mood.free
 		v.retry = v.now.Add(retry)
 	}
@@ -264,9 +264,7 @@ func (v *modelVisit) others() (over, acted bool) {
 	if m.hasAge && !m.ageOver {
 		if !m.hasTold && m.now >= m.ageFrom.Add(age(p)) {
 			m.hasTold, m.told = true, m.now
-			if p.Tells {
-				v.note(rules.Tell, 0)
-			}
+			v.note(rules.Tell, 0)
 		}
 		if m.hasTold && m.now >= m.told.Add(p.MaxGrace) {
 			m.ageOver = true

@@ -1,12 +1,16 @@
 package rules
 
-import "time"
+import (
+	"cmp"
+	"math"
+	"time"
+)
 
 // Policy is what a Keeper wants of its connections. A zero field turns its policy off,
 // unless the field says otherwise.
 type Policy struct {
 	Tick    time.Duration // precision of the Keeper; required
-	Sleep   time.Duration // precision of touches, if it is less
+	Blur    time.Duration // by how much an instant of a touch may be too early or too late; required
 	Timeout time.Duration // how long a peer may be silent; required
 
 	First               time.Duration // time for the first message, in place of Timeout
@@ -29,7 +33,6 @@ type Policy struct {
 	Pressed time.Duration // Timeout under full pressure
 
 	Asks   bool // the user is asked before a connection is closed for a silence
-	Tells  bool // the user is told of the maximum age
 	Paced  bool // a rate bounds how many connections are closed
 	DryRun bool // nobody is closed
 }
@@ -39,53 +42,50 @@ type Policy struct {
 const maxHop = time.Minute
 
 // Hop returns how long after a touch a connection is looked at first: the first instant at
-// which something may have to be decided. draw is Evidence.Draw.
+// which something may have to be decided. draw is Evidence.Draw. With First, it is looked at by then after its opening, too.
 func (p *Policy) Hop(s State, draw float64) time.Duration {
-	timeout := p.timeout(s)
-	hop := min(timeout, maxHop)
-	if p.ProbeCount > 0 {
-		hop = min(hop, p.probeAfter(timeout, draw))
+	t := p.times(s, draw, 1)
+	return max(min(t.timeout, t.pressed, t.probe, maxHop), p.Tick)
+}
+
+// times are the durations of a policy for one connection. A timeout of its own stretches all of them in proportion.
+//
+// A connection is probed at a moment of its own in the last quarter of ProbeAfter, so connections are not probed
+// together if they fell silent together. The last answer has as much more time: nobody is closed sooner for it.
+type times struct {
+	timeout time.Duration // how long it may be silent
+	pressed time.Duration // the same under pressure
+	probe   time.Duration // silence before the first probe; without probes, longer than any silence
+	early   time.Duration // how much sooner than ProbeAfter that is
+	answer  time.Duration // for an answer to a probe; a timeout if probes are gone since it was sent
+
+	patience time.Duration // how long it may be silent in its first stage
+	then     Reason        // to close it, if nothing more comes then
+}
+
+// times returns the durations for a connection under pressure, from 0 for none to 1 for full.
+func (p *Policy) times(s State, draw, pressure float64) times {
+	t := times{timeout: cmp.Or(s.Own, p.Timeout), probe: math.MaxInt64}
+	stretched := func(d time.Duration) time.Duration {
+		if t.timeout == p.Timeout {
+			return d
+		}
+		return Saturated(float64(d) * (float64(t.timeout) / float64(p.Timeout)))
 	}
+	t.pressed, t.answer = t.timeout, stretched(cmp.Or(p.ProbeTimeout, p.Timeout))
 	if p.Pressed > 0 {
-		hop = min(hop, p.scaled(p.Pressed, timeout))
+		t.pressed -= min(t.timeout, Saturated(float64(t.timeout-stretched(p.Pressed))*pressure))
 	}
-	return max(hop, p.Tick)
-}
-
-// FirstLook returns how long after its opening its first decision comes, with First. hop
-// is its Hop.
-func (p *Policy) FirstLook(life Life, hop time.Duration) time.Duration {
-	if life.Untold() { // nobody may touch for the first sign of life, and the timeout begins with it
-		return min(p.First, hop)
+	if p.ProbeCount > 0 {
+		after := stretched(p.ProbeAfter)
+		t.early = time.Duration(float64(after/4) * draw)
+		t.probe = after - t.early
 	}
-	return p.First
-}
-
-// blur returns by how much an instant of a touch may be too early or too late.
-func (p *Policy) blur() time.Duration { return max(p.Tick, p.Sleep) }
-
-// timeout returns how long a connection may be silent without pressure.
-func (p *Policy) timeout(s State) time.Duration {
-	if s.Own > 0 {
-		return s.Own
+	switch t.patience, t.then = t.pressed, Idle; {
+	case s.Silence.Stage == Opened:
+		t.patience, t.then = cmp.Or(p.First, t.timeout), FirstMessage
+	case t.probe < t.pressed:
+		t.patience, t.then = t.probe, NoAnswer
 	}
-	return p.Timeout
-}
-
-// scaled returns what a duration of the policy is for a connection with a timeout of its
-// own: stretched in proportion.
-func (p *Policy) scaled(d, timeout time.Duration) time.Duration {
-	if timeout == p.Timeout {
-		return d
-	}
-	return Saturated(float64(d) * (float64(timeout) / float64(p.Timeout)))
-}
-
-// pressed returns what a timeout becomes under pressure, from 0 for none to 1 for full.
-func (p *Policy) pressed(timeout time.Duration, pressure float64) time.Duration {
-	if p.Pressed == 0 {
-		return timeout
-	}
-	shortest := p.scaled(p.Pressed, timeout)
-	return timeout - min(timeout, Saturated(float64(timeout-shortest)*pressure))
+	return t
 }

@@ -35,8 +35,8 @@ func TestQuestionsOfTwoKinds(t *testing.T) {
 	dry.DryRun = true
 	readFailed := probedFor(rules.ReadIdle, rules.Failed)
 	trace(t, dry, rules.State{}, row{now: at(17), with: and(moved(0, at(17)), readFailed), want: counted(ask(rules.NoAnswer), rules.NoAnswer)})
-	answered := probedFor(rules.WriteIdle, rules.Answered) // and then the peer fell silent, and was probed
-	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(at(14), at(17)), sent, answered), want: wait(at(20))})
+	answered := and(probedFor(rules.WriteIdle, rules.Sent), func(e *rules.Evidence) { e.Anew = true }) // and then the peer fell silent
+	trace(t, p, rules.State{}, row{now: at(17), with: and(moved(at(14), at(17)), answered), want: wait(at(18))})
 }
 
 // OnIdle was asked about WriteIdle, then bytes were written, and then it was asked about the silence for long. What was said
@@ -210,13 +210,13 @@ func TestEvidenceThatOutlastsATouch(t *testing.T) {
 	for why := rules.Peer; why < rules.Reasons; why++ {
 		e := rules.Evidence{
 			Life: rules.Touches, Draw: 1, Born: 1, Touched: 1, Quiet: true, Due: true, Pressure: 1, Beats: 1,
-			Socket: k, Allowed: true, Retry: 1, Begun: 1,
+			Socket: k, Retry: 1, Begun: 1,
 		}
 		*e.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Sent}
-		want := rules.Evidence{Socket: k, Allowed: true, Retry: 1, Begun: 1, Anew: true}
+		want := rules.Evidence{Socket: k, Retry: 1, Begun: 1, Anew: true}
 		want.About(why).Asked = 1
 		if why == rules.ReadIdle || why == rules.WriteIdle { // a touch is no byte
-			*want.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Answered}
+			*want.About(why) = rules.Answer{For: why, Verdict: rules.Verdict(time.Second), Asked: 1, Probed: rules.Sent}
 		}
 		if got := e.Lasting(); got != want {
 			t.Errorf("%d: %+v", why, got)

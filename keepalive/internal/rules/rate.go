@@ -12,45 +12,33 @@ const window = 10 * time.Second
 // in those. After a stall it does so, too. The time of the stall is missing in the window, so MinBeat
 // adds it.
 type Rates struct {
-	Began, Next      Time   // of the window; Unknown and 0 if none has begun
+	Began, Next      Time   // of the window
 	Arrived          uint64 // bytes when it began
 	Beats            uint32 // counted by then
 	Lost             uint16 // Evidence.Lost by then
 	TooMany, TooSlow uint8  // strikes
 }
 
-func (p *Policy) hasRates() bool { return p.MinBeat > 0 || p.MinBytes > 0 }
-
 // rateNext returns when a window ends.
-func rateNext(p *Policy, s *State, _ *Evidence) Time {
-	if !p.hasRates() {
+func rateNext(_ *Policy, s *State, _ *Evidence) Time {
+	if s.Rates == (Rates{}) {
 		return Never
 	}
 	return s.Rates.Next
 }
 
-func rateOpen(p *Policy, s *State, e *Evidence) {
-	if p.hasRates() {
-		s.Rates = Rates{Began: e.Born, Next: e.Born.Add(window), Lost: e.Lost}
-	}
-}
-
-func rateAdapt(p *Policy, s *State, _ *Evidence, _ Time) {
+func rateAdapt(p *Policy, s *State, e *Evidence, now Time) {
 	switch {
-	case !p.hasRates():
+	case p.MinBeat == 0 && p.MinBytes == 0:
 		s.Rates = Rates{}
-	case s.Rates == Rates{}:
-		s.Rates.Began = Unknown
+	case s.Rates == Rates{}: // what came before does not count
+		s.Rates.begin(e, now)
 	}
 }
 
 // rated judges a window at its end.
 func (d *decision) rated() (Outcome, bool) {
 	q := &d.s.Rates
-	if q.Began == Unknown { // nobody knows how many bytes had arrived when the policy came
-		d.measure()
-		return Outcome{}, false
-	}
 	k, elapsed := &d.e.Socket, d.now.Sub(q.Began)
 	beats, bytes := d.e.Beats-q.Beats, k.Arrived-q.Arrived
 	lasted := elapsed // the peer beats on while this process is stopped
@@ -66,7 +54,7 @@ func (d *decision) rated() (Outcome, bool) {
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)
 	if k.Unread == 0 {
-		d.measure()
+		q.begin(d.e, d.now)
 	}
 	switch {
 	case int(q.TooMany) >= d.p.Strikes:
@@ -79,10 +67,9 @@ func (d *decision) rated() (Outcome, bool) {
 	return Outcome{}, false
 }
 
-// measure begins a window.
-func (d *decision) measure() {
-	q := &d.s.Rates
-	q.Began, q.Next, q.Beats, q.Lost, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.e.Lost, d.e.Socket.Arrived
+// begin begins a window.
+func (q *Rates) begin(e *Evidence, now Time) {
+	q.Began, q.Next, q.Beats, q.Lost, q.Arrived = now, now.Add(window), e.Beats, e.Lost, e.Socket.Arrived
 }
 
 // strike counts how often in a row something was so.

@@ -103,7 +103,7 @@ func TestRates(t *testing.T) {
 // What arrived before the policy came counts for nothing.
 func TestRatesAfterUpdate(t *testing.T) {
 	p := rules.Policy{Timeout: 1000 * tick, MinBytes: 10, Strikes: 1}
-	s := rules.Adapt(&p, rules.State{}, &rules.Evidence{}, at(50))
+	s := rules.Adapt(&p, rules.State{}, &rules.Evidence{Socket: rules.Socket{Arrived: 7}}, at(50))
 	s = trace(t, p, s,
 		row{now: at(50), with: asked(rules.Socket{Arrived: 7}), want: wait(at(1000))})
 	require.Equal(t, at(60), rules.Limit(&p, s, &rules.Evidence{}))

@@ -4,7 +4,7 @@
 // it carries the outcome out, and calls it again with the consequences, until the outcome
 // is Wait, Heard or Close.
 //
-// Each policy is a deadline, a row of the table in table.go, and has a file of its own. A
+// Each policy is a deadline, and has a file of its own. table.go asks them in their order. A
 // connection is due at the earliest of them:
 //
 //	file        the deadline                            what happens then
@@ -57,7 +57,7 @@ type Evidence struct {
 	Pressure float64       // from 0 for none to 1 for full
 	Beats    uint32        // touches counted since the opening
 	Lost     uint16        // seconds missing in Time, since this process was stopped; it wraps around
-	Unread   bool          // bytes were unread when the socket was last asked, by a decision before
+	Unread   bool          // bytes were unread when the socket was last asked before this visit, or once in it
 	Changed  bool          // the user has just changed it: a touch, if its first message had come
 	Anew     bool          // it was touched in this visit
 	Exchange Time          // when no exchange will be under way: Never during one, 0 for a connection without exchanges
@@ -69,8 +69,7 @@ type Evidence struct {
 
 	// What came of the outcomes before, in this visit.
 	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
-	Allowed bool      // after Reserve: the rate allows its close
-	Retry   Time      // after Reserve: or else when to try again, in another visit; 0 if not asked
+	Retry   Time      // after a paced Close that the rate did not allow: when to try again, in another visit; or 0
 	Answer  Answer    // after Ask and Probe, in this silence of the peer
 	Idle    [2]Answer // the same for ReadIdle and WriteIdle: each is asked about once in a visit
 }
@@ -78,12 +77,7 @@ type Evidence struct {
 // Lasting returns what is left of the evidence if the connection is touched during a visit:
 // the silence is over, and for ReadIdle and WriteIdle it goes on.
 func (e Evidence) Lasting() Evidence {
-	left := Evidence{Allowed: e.Allowed, Retry: e.Retry, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
-	for i := range left.Idle {
-		if a := &left.Idle[i]; a.Probed == Sent {
-			a.Probed = Answered
-		}
-	}
+	left := Evidence{Retry: e.Retry, Socket: e.Socket, DueAt: e.DueAt, Begun: e.Begun, Idle: e.Idle, Anew: e.Begun != 0}
 	left.Answer.Asked = e.Answer.Asked // bytes since then are news
 	return left
 }
@@ -123,7 +117,7 @@ type Socket struct {
 // Action is what is to be done.
 type Action uint8
 
-// All actions. The first two and Close end a visit.
+// All actions. The first two end a visit, and so does Close unless the rate does not allow it.
 const (
 	Wait    Action = iota // until Outcome.Until
 	Heard                 // count a touch at Outcome.Until
@@ -131,7 +125,6 @@ const (
 	Ask                   // ask the user about Outcome.Why
 	Tell                  // tell the user of the maximum age
 	Inspect               // have the user inspect it, by the check that is due
-	Reserve               // ask the rate for a close for Outcome.Why, now or later
 	Close                 // close the connection for Outcome.Why
 )
 
@@ -141,6 +134,7 @@ type Outcome struct {
 	Until  Time
 	Why    Reason
 	Anyway bool // close it even if it was touched meanwhile
+	Paced  bool // close it only if the rate allows that, or else decide anew
 
 	// What is counted.
 	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check
@@ -151,10 +145,7 @@ type Outcome struct {
 // Decide decides what becomes of a connection at the instant just before its socket was asked: what the socket
 // says holds for then, and later bytes may have come without a touch.
 func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
-	d := &decision{p: p, s: s, e: e, now: now}
-	if !e.Quiet {
-		d.s.Silence = Silence{}
-	}
+	d := begin(p, s, e, now)
 	out := d.decide()
 	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
 	return d.s, out
@@ -163,8 +154,16 @@ func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
 // decision is one call of Decide.
 type decision struct {
 	p   *Policy
+	t   times
 	s   State
 	e   *Evidence
 	now Time
 	out Outcome // what is counted
+}
+
+func begin(p *Policy, s State, e *Evidence, now Time) *decision {
+	if !e.Quiet {
+		s.Silence = Silence{}
+	}
+	return &decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now}
 }

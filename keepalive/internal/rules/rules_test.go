@@ -29,7 +29,8 @@ func TestLimit(t *testing.T) {
 		{"a window", all, rules.State{Age: rules.Age{From: at(1)}, Rates: rules.Rates{Next: at(10)}, Idles: rules.Idles{At: at(40)}}, at(10)},
 		{"read idle", all, rules.State{Age: rules.Age{From: at(1)}, Rates: rules.Rates{Next: at(10)}, Idles: rules.Idles{At: at(4)}}, at(4)},
 		{"condemned", all, age.Condemned(rules.Drain), 0},
-		{"the rate allows it later", all, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}, at(50)},
+		{"no rate any more", all, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}, 0},
+		{"the rate allows it later", rules.Policy{Paced: true}, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}, at(50)},
 	} {
 		require.Equal(t, c.want, rules.Limit(&c.p, c.s, &rules.Evidence{Retry: at(50)}), c.name)
 	}
@@ -44,6 +45,7 @@ func TestEachDeadlineIsCounted(t *testing.T) {
 	for _, why := range []rules.Reason{rules.MaxAge, rules.TooSlow, rules.ReadIdle, rules.WriteIdle, rules.Evicted, rules.Idle} {
 		want = counted(want, why)
 	}
+	s = trace(t, p, s, row{now: at(16), want: rules.Outcome{Do: rules.Tell}})
 	trace(t, p, s, row{now: at(16), with: asked(rules.Socket{Heard: rules.Unknown, Arrived: 1}), want: want})
 }
 

@@ -74,14 +74,15 @@ type move struct {
 }
 
 func (m move) String() string {
-	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Inspect: "inspect", rules.Reserve: "reserve", rules.Close: "close", would: "would"}
+	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Inspect: "inspect", rules.Close: "close", reserves: "reserve", would: "would"}
 	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
 }
 
-// Moves that are no action: mere counts, and the last of too many decisions in one visit.
+// Moves that are no action: mere counts, the last of too many decisions in one visit, and the question to the rate.
 const (
 	would rules.Action = 100 + iota
 	endless
+	reserves rules.Action = 99
 )
 
 func open(w *world) shell {
@@ -95,7 +96,7 @@ func open(w *world) shell {
 	s.limit = rules.Limit(p, s.state, &e)
 	s.timer.touched, s.timer.delay = born, p.Hop(rules.State{}, draw)
 	if p.First > 0 {
-		s.timer.rearmed, s.timer.until = true, born.Add(p.FirstLook(w.life, s.timer.delay))
+		s.timer.rearmed, s.timer.until = true, born.Add(min(p.First, s.timer.delay))
 	}
 	s.file()
 	return s
@@ -185,7 +186,7 @@ func (s *shell) run(w *world) (done []move) {
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1
 		}
-		e.Unread, e.CheckAt = s.unread, s.check
+		e.Unread, e.CheckAt = e.Unread || s.unread, s.check
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
@@ -240,11 +241,14 @@ func (s *shell) run(w *world) (done []move) {
 			asks = true
 		case rules.Tell:
 			asks = true
-		case rules.Reserve:
-			if e.Allowed = s.mood.free; !e.Allowed {
-				e.Retry = s.now.Add(retry)
-			}
 		case rules.Close:
+			if out.Paced {
+				done = append(done, move{reserves, out.Why})
+			}
+			if out.Paced && !s.mood.free {
+				e.Retry = s.now.Add(retry)
+				continue
+			}
 			if out.Anyway || t.due && t.seen {
 				s.closed = out.Why
 				return append(done, move{rules.Close, out.Why})

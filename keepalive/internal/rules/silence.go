@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // Silence is how far the present silence of a connection has led. It ends with any touch. A
 // touch does not have to clear anything, since Evidence.Quiet tells.
@@ -16,13 +13,8 @@ type Silence struct {
 	Stuck  bool   // the peer of a held connection did not take all that was written
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
-	Seen   Seen
-}
-
-// Seen is what the socket said when it was last asked because of this silence.
-type Seen struct {
-	Signs uint64 // if Silence.Stuck, Socket.Acked
-	Taken uint64
+	Signs  uint64 // Socket.Signs when the socket was last asked because of this silence; Socket.Acked if Stuck
+	Taken  uint64 // Socket.Taken then
 }
 
 // Stage is what a connection waits for in its silence.
@@ -33,8 +25,7 @@ const (
 	Listening Stage = iota // for its timeout
 	Opened                 // for its first message
 	Probing                // for the answer to a probe
-	Taking                 // for the peer of a held connection to take what was written
-	Extended               // as the user has said
+	Extended               // as the user has said; if the connection is held, for its peer to take what was written
 	Leaving                // for the rate to allow its close
 	Ignored                // for nothing: this silence does not matter
 )
@@ -43,19 +34,17 @@ const (
 // seems to be slow. A hanging program must not keep its dead connections.
 const maxRounds = 3
 
-// silenceOpen lets a connection wait for its first message.
-func silenceOpen(p *Policy, s *State, e *Evidence) {
-	if p.First > 0 {
-		s.Silence = Silence{Stage: Opened, Why: FirstMessage, Until: e.Born.Add(p.First)}
-	}
+// again returns a silence that has come to no further stage. What this program had to do with it counts on.
+func (q Silence) again() Silence {
+	return Silence{Rounds: q.Rounds, Signs: q.Signs, Taken: q.Taken, Full: q.Full}
 }
 
-func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
+func silenceAdapt(p *Policy, s *State, now Time) {
 	switch q := s.Silence; {
 	case q.Stage == Ignored, q.Stage == Leaving && p.DryRun: // by the policy before
 		s.Silence = Silence{}
 	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
-		s.Silence = Silence{Rounds: q.Rounds, Seen: q.Seen, Full: q.Full}
+		s.Silence = q.again()
 	case q.Stage == Leaving && !q.Slow: // the rate may be another one
 		s.Silence.Until = now
 	}
@@ -64,22 +53,27 @@ func silenceAdapt(p *Policy, s *State, _ *Evidence, now Time) {
 // silent decides what comes of the silence of the peer.
 func (d *decision) silent() Outcome {
 	due, why := d.deadline()
-	changed := d.s.Silence.Stage == Opened && d.e.Changed
-	sent := d.sentProbe()
-	switch {
-	case !d.e.Due:
+	if !d.e.Due {
 		return d.wait(due)
-	case d.isSpared() && !changed: // though the end may have moved since the question
-		out, _ := d.obey(d.e.Answer.For)
+	}
+	if d.s.Silence.Stage == Opened && d.e.Changed && d.e.Socket.Signs > 0 { // the change was a touch, and nobody is slow
+		d.s.Silence = Silence{}
+		return Outcome{Do: Heard, Until: d.now}
+	}
+	if out, spared := d.obey(); spared {
 		return out
-	case sent == lastProbe, sent > 0 && d.now >= due: // its answer is to come, and nobody looks for it yet
-		return d.listen(sent)
-	case d.now < due && d.pollsEvery() == 0 && !changed:
+	}
+	switch {
+	case d.now < due && d.pollsEvery() == 0:
 		return d.wait(due)
 	case d.e.Anew: // another visit decides about the silence since then
 		return d.wait(d.now.Add(d.p.Tick))
+	case d.s.Silence.Stage == Leaving && d.e.Retry > 0 && !d.s.Doom.isSealed(): // just now it was over, and the rate did not allow its close
+		return d.over(why)
 	case d.s.Holds > 0:
 		return d.held()
+	case d.e.Answer.Probed == Sent && d.now >= due && d.nextProbe() > 0: // its answer is to come, and nobody looks for it yet
+		return d.listen(d.nextProbe())
 	}
 	if out, heard := d.heard(due); heard {
 		return out
@@ -87,17 +81,12 @@ func (d *decision) silent() Outcome {
 	switch {
 	case d.now < due:
 		return d.wait(due)
-	case d.s.Silence.Stage == Ignored:
-		return d.ignore(d.s.Silence.Why)
 	case d.isEarly():
-		d.enter(Silence{})
+		d.s.Silence = d.s.Silence.again()
 		due, _ := d.deadline()
 		return d.wait(due)
-	case d.s.Silence.Stage == Leaving:
-		return d.close(d.s.Silence.Why)
-	}
-	if number := d.nextProbe(); number > 0 {
-		return d.probe(number)
+	case d.nextProbe() > 0:
+		return Outcome{Do: Probe}
 	}
 	return d.over(why)
 }
@@ -106,11 +95,10 @@ func (d *decision) silent() Outcome {
 func (d *decision) isEarly() bool {
 	switch q := d.s.Silence; q.Stage {
 	case Listening: // and had more time, since this program was slow
-		return d.e.Touched.Add(d.patience()) > d.now
+		return d.e.Touched.Add(d.t.patience) > d.now
 	case Extended, Leaving:
-		timeout := d.p.pressed(d.p.timeout(d.s), d.e.Pressure)
 		gone := q.Why == NoAnswer && d.p.ProbeCount == 0 && !d.isFinal() // the probes are
-		return (q.Why == Idle || gone) && d.e.Touched.Add(timeout) > d.now
+		return (q.Why == Idle || gone) && d.e.Touched.Add(d.t.pressed) > d.now
 	}
 	return false
 }
@@ -118,108 +106,69 @@ func (d *decision) isEarly() bool {
 // deadline returns the end of the present stage, and why the connection is closed if nothing
 // more comes.
 func (d *decision) deadline() (Time, Reason) {
-	q := d.s.Silence
-	after, why := d.step()
-	switch {
-	case q.Stage == Leaving && d.e.Allowed:
-		return min(d.e.Begun, d.now), q.Why // the clock may go back after a stop
+	switch q := d.s.Silence; {
 	case q.Stage != Listening:
 		return q.Until, q.Why
 	case q.Slow:
-		return q.Until, why
+		return q.Until, d.t.then
 	}
-	return d.e.Touched.Add(after), why
-}
-
-// patience returns how long a peer may be silent until the first step.
-func (d *decision) patience() time.Duration {
-	after, _ := d.step()
-	return after
-}
-
-// step returns after what silence something is to be decided, if it has come to no further stage, and the reason.
-func (d *decision) step() (time.Duration, Reason) {
-	if d.s.Silence.Stage == Opened {
-		return cmp.Or(d.p.First, d.p.timeout(d.s)), FirstMessage
-	}
-	full := d.p.timeout(d.s)
-	timeout := d.p.pressed(full, d.e.Pressure)
-	if d.p.ProbeCount > 0 {
-		if after := d.p.probeAfter(full, d.e.Draw); after < timeout {
-			return after, NoAnswer
-		}
-	}
-	return timeout, Idle
+	return d.e.Touched.Add(d.t.patience), d.t.then
 }
 
 // held decides about a connection while this program is busy with it. Its silence does not
 // count, unless the peer takes nothing of what this program has written: then the silence ends
 // a timeout after that was first seen.
 func (d *decision) held() Outcome {
-	k, q := &d.e.Socket, d.s.Silence
-	until := d.now.Add(d.p.timeout(d.s))
+	k, q := &d.e.Socket, &d.s.Silence
+	until := d.now.Add(d.t.timeout)
 	switch {
 	case !k.Pending:
-		d.s.Silence.Stuck = false
+		q.Stuck = false
 		return Outcome{Do: Wait, Until: until}
-	case !q.Stuck, q.Seen.Signs != k.Acked: // it is news, or the peer has taken something since
-		d.enter(Silence{Stage: Taking, Why: Idle, Until: until})
-		d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: k.Acked}, true
-		return Outcome{Do: Wait, Until: until}
-	case q.Stage == Ignored:
-		return d.ignore(q.Why)
-	case q.Stage == Leaving:
-		return d.close(q.Why)
+	case !q.Stuck, q.Signs != k.Acked: // it is news, or the peer has taken something since
+		q.Probes, q.Stuck, q.Signs = 0, true, k.Acked
+		return d.enter(Extended, Idle, until)
 	}
 	return d.over(q.Why)
 }
 
 // over decides about a silence that nothing can end any more but the user's word.
 func (d *decision) over(why Reason) Outcome {
-	if d.p.Asks && !d.isFinal() {
-		if d.e.Answer.For != why {
+	if d.s.Silence.Stage == Ignored {
+		return d.ignore(why)
+	}
+	if d.asks() {
+		switch a := d.e.Answer; {
+		case a.For != why:
 			return Outcome{Do: Ask, Why: why}
-		}
-		out, spared := d.obey(why)
-		if spared {
-			return out
+		case a.Verdict == ProbeIt && d.p.ProbeCount > 0 && !d.isFailed():
+			return Outcome{Do: Probe}
 		}
 		why = d.reason(d.e.Answer, why)
 	}
-	if d.p.DryRun {
+	switch {
+	case d.p.DryRun:
 		d.out.Would[why] = true
 		return d.ignore(why)
+	case d.e.Retry > 0:
+		return d.enter(Leaving, why, d.e.Retry)
+	case d.p.Paced:
+		d.enter(Leaving, why, d.now)
 	}
-	return d.close(why)
-}
-
-// close closes a connection for its silence when the rate allows it, and else tries again in another visit.
-func (d *decision) close(why Reason) Outcome {
-	if !d.p.Paced || d.e.Allowed {
-		return Outcome{Do: Close, Why: why}
-	}
-	d.enter(Silence{Stage: Leaving, Why: why, Until: cmp.Or(d.e.Retry, d.now)})
-	if d.e.Retry > 0 {
-		return d.wait(d.e.Retry)
-	}
-	return Outcome{Do: Reserve, Why: why}
+	return Outcome{Do: Close, Why: why, Paced: d.p.Paced}
 }
 
 // ignore leaves a connection alone until it is heard again. It is still asked now and then:
 // if nobody touches, nothing else tells.
 func (d *decision) ignore(why Reason) Outcome {
-	d.enter(Silence{Stage: Ignored, Why: why, Until: d.now.Add(d.p.timeout(d.s))})
-	return d.wait(d.s.Silence.Until)
+	return d.enter(Ignored, why, d.now.Add(d.t.timeout))
 }
 
-// enter begins a stage of the present silence.
-func (d *decision) enter(next Silence) {
-	q := d.s.Silence
-	next.Rounds, next.Seen, next.Stuck, next.Full = q.Rounds, q.Seen, q.Stuck, q.Full
-	if d.isFinal() && (next.Stage == Leaving || next.Stage == Ignored) {
-		next.Probes = lastProbe
-	}
-	d.s.Silence = next
+// enter begins a stage of the present silence, and waits for its end.
+func (d *decision) enter(next Stage, why Reason, until Time) Outcome {
+	q := &d.s.Silence
+	q.Stage, q.Why, q.Until, q.Slow = next, why, until, false
+	return d.wait(until)
 }
 
 // wait waits until an instant, or until something may have to be decided before it.
@@ -242,7 +191,7 @@ func (d *decision) pollsEvery() time.Duration {
 	case d.e.Life.Untold() && (stage == Opened || stage == Extended):
 		return d.p.Hop(d.s, d.e.Draw)
 	case d.e.Life == Arrivals && stage == Probing:
-		return max(d.p.answerTime(d.p.timeout(d.s))/4, d.p.Tick)
+		return max(d.t.answer/4, d.p.Tick)
 	}
 	return 0
 }

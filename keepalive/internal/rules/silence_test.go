@@ -15,13 +15,6 @@ func TestASilenceEndsOnlyIfTheSocketWasAskedAfterIt(t *testing.T) {
 	}
 }
 
-// The clock goes back after a stop of the process.
-func TestAnAllowedCloseIsNotLostInAStop(t *testing.T) {
-	leaving := rules.State{Silence: rules.Silence{Stage: rules.Leaving, Why: rules.Idle, Until: at(3616)}}
-	begun := func(e *rules.Evidence) { e.Begun = at(21) }
-	trace(t, rules.Policy{Paced: true}, leaving, row{now: at(20), with: and(allowed, mute, begun), want: closes(rules.Idle)})
-}
-
 func TestSilence(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -87,7 +80,7 @@ func TestSilence(t *testing.T) {
 		{name: "bytes at once with the touch", rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(1), Taken: 1})), want: closes(rules.Idle)},
 		}},
-		{name: "bytes after the touch, and a hand that sleeps", policy: rules.Policy{Sleep: 8 * tick}, rows: []row{
+		{name: "bytes after the touch, and a hand that sleeps", policy: rules.Policy{Blur: 8 * tick}, rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(2), Taken: 1})), want: sparedUntil(at(32))},
 		}},
 		{name: "nobody reads what arrives", rows: []row{
@@ -141,34 +134,30 @@ func TestSilence(t *testing.T) {
 			{now: at(516), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(510), Signs: 2})), want: heard(at(510))},
 		}},
 		{name: "the rate allows it later", policy: rules.Policy{Paced: true}, rows: []row{
-			{now: at(16), with: mute, want: reserve(rules.Idle)},
+			{now: at(16), with: mute, want: ifAllowed(closes(rules.Idle))},
 			{now: at(16), with: and(mute, retryAt(at(20))), want: wait(at(20))},
-			{now: at(20), with: mute, want: reserve(rules.Idle)},
-			{now: at(20), with: and(allowed, mute), want: closes(rules.Idle)},
-		}},
-		{name: "the rate allows it at once", policy: rules.Policy{Paced: true}, rows: []row{
-			{now: at(16), with: mute, want: reserve(rules.Idle)},
-			{now: at(16), with: and(allowed, mute), want: closes(rules.Idle)},
+			{now: at(20), with: mute, want: ifAllowed(closes(rules.Idle))},
 		}},
 		{name: "the rate does not allow it for an hour", policy: rules.Policy{Paced: true}, rows: []row{
-			{now: at(16), with: mute, want: reserve(rules.Idle)},
+			{now: at(16), with: mute, want: ifAllowed(closes(rules.Idle))},
 			{now: at(16), with: and(mute, retryAt(at(3616))), want: wait(at(3616))},
-			{now: at(3616), with: mute, want: reserve(rules.Idle)},
+			{now: at(3616), with: mute, want: ifAllowed(closes(rules.Idle))},
 			{now: at(3616), with: and(mute, retryAt(at(7216))), want: wait(at(7216))},
 			{now: at(3617), want: wait(at(7216))},
 		}},
 		{name: "the kernel's activity when the rate allows it", policy: rules.Policy{Paced: true}, rows: []row{
-			{now: at(16), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: reserve(rules.Idle)},
-			{now: at(500), with: and(allowed, life(rules.Arrivals), dueAt(at(16).Add(time.Hour)), asked(rules.Socket{Heard: 0, Signs: 1})), want: closes(rules.Idle)},
+			{now: at(16), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: ifAllowed(closes(rules.Idle))},
+			{now: at(500), with: and(life(rules.Arrivals), dueAt(at(16).Add(time.Hour)), asked(rules.Socket{Heard: 0, Signs: 1})), want: ifAllowed(closes(rules.Idle))},
 		}},
 		{name: "bytes that wait when the rate allows it", policy: rules.Policy{Paced: true}, rows: []row{
-			{now: at(16), with: and(life(rules.Touches), mute), want: reserve(rules.Idle)},
-			{now: at(500), with: and(allowed, life(rules.Touches), asked(rules.Socket{Unread: 1})), want: slowUntil(at(502))},
-			{now: at(502), with: and(life(rules.Touches), asked(rules.Socket{})), want: reserve(rules.Idle)},
+			{now: at(16), with: and(life(rules.Touches), mute), want: ifAllowed(closes(rules.Idle))},
+			{now: at(16), with: and(life(rules.Touches), mute, retryAt(at(500))), want: wait(at(500))},
+			{now: at(500), with: and(life(rules.Touches), asked(rules.Socket{Unread: 1})), want: slowUntil(at(502))},
+			{now: at(502), with: and(life(rules.Touches), asked(rules.Socket{})), want: ifAllowed(closes(rules.Idle))},
 		}},
 		{name: "heard while the rate does not allow it", policy: rules.Policy{Paced: true}, rows: []row{
-			{now: at(16), with: mute, want: reserve(rules.Idle)},
-			{now: at(20), with: and(allowed, asked(rules.Socket{Heard: at(18), Signs: 1})), want: heard(at(18))},
+			{now: at(16), with: mute, want: ifAllowed(closes(rules.Idle))},
+			{now: at(20), with: asked(rules.Socket{Heard: at(18), Signs: 1}), want: heard(at(18))},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { trace(t, c.policy, c.state, c.rows...) })
@@ -178,9 +167,9 @@ func TestSilence(t *testing.T) {
 // The timeout became longer after the user had said something, or the connection began to wait. It has all of it.
 func TestStagesUnderALongerTimeout(t *testing.T) {
 	p := rules.Policy{Timeout: 60 * tick, ProbeAfter: 30 * tick, ProbeTimeout: 30 * tick, ProbeCount: 1, Paced: true}
-	leaving := rules.State{Silence: rules.Silence{Stage: rules.Leaving, Why: rules.Idle, Until: at(3600)}}
-	trace(t, p, leaving, row{now: at(40), with: and(mute, allowed), want: wait(at(30))}, row{now: at(40), with: mute, want: probe})
-	trace(t, p, leaving, row{now: at(60), with: and(mute, allowed), want: closes(rules.Idle)})
+	leaving := rules.State{Silence: rules.Silence{Stage: rules.Leaving, Why: rules.Idle, Until: at(40)}}
+	trace(t, p, leaving, row{now: at(40), with: mute, want: wait(at(30))}, row{now: at(40), with: mute, want: probe})
+	trace(t, p, leaving, row{now: at(60), with: mute, want: ifAllowed(closes(rules.Idle))})
 	extended := rules.State{Silence: rules.Silence{Stage: rules.Extended, Why: rules.Idle, Until: at(25)}}
 	trace(t, rules.Policy{Timeout: 60 * tick, Asks: true}, extended, row{now: at(25), with: mute, want: wait(at(60))}, row{now: at(60), with: mute, want: ask(rules.Idle)})
 }
@@ -217,9 +206,9 @@ func TestExtendedWithoutProbes(t *testing.T) {
 // The timeout has become longer while the rate does not allow the close.
 func TestLeavingUnderALongerTimeout(t *testing.T) {
 	p := rules.Policy{Paced: true}
-	s := trace(t, p, rules.State{}, row{now: at(16), with: mute, want: reserve(rules.Idle)})
+	s := trace(t, p, rules.State{}, row{now: at(16), with: mute, want: ifAllowed(closes(rules.Idle))})
 	p.Timeout = 30 * tick
 	trace(t, p, s,
-		row{now: at(20), with: and(allowed, mute), want: wait(at(30))},
-		row{now: at(30), with: mute, want: reserve(rules.Idle)})
+		row{now: at(20), with: mute, want: wait(at(30))},
+		row{now: at(30), with: mute, want: ifAllowed(closes(rules.Idle))})
 }

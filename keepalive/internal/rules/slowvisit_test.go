@@ -423,7 +423,7 @@ func (w *world) runSlowly(v slowVisit, e event, s *shell) {
 	v.changed(w, s, e)
 	e.do(w, s, v.m)
 	next.do(w, s, v.m)
-	if w.wrong == "" && s.closed == 0 && !s.socket.Full && v.lives(w, s) && w.wrong == "" { // a full queue keeps it
+	if w.wrong == "" && s.closed == 0 && !s.socket.Full && v.lives(w, s) && w.wrong == "" && !s.socket.Full { // a full queue keeps it, also if it fills as late as that
 		w.wrong = "it lives for ever\n" + detail(s, v.m)
 	}
 }
