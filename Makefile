@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image words vulncheck release-check release-dry-run cover help
+.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser pictures tidy image words vulncheck release-check release-dry-run cover help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -83,6 +83,9 @@ interop: ## tests with programs that nobody here wrote, such as curl, mosquitto 
 
 browser: ## the pages in a real browser (the package chromium), under load
 	./scripts/browser
+
+pictures: ## all pictures of the documentation anew, into docs/images, from the pages in a real browser and what the benchmarks wrote: five minutes
+	./scripts/pictures
 
 tidy: ## go mod tidy in all modules
 	./scripts/tidy

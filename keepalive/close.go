@@ -120,7 +120,7 @@ func (g *Guard) lose() {
 }
 
 const (
-	// perClose is how many tries are spread over the time of one close. So the rate is used up even if three
+	// perClose is how many tries are spread over the time of one close. So the pace is used up even if three
 	// connections of four are heard before their try.
 	perClose = 4
 
@@ -136,14 +136,14 @@ const (
 // An instant is not a place in a queue. After an outage most connections are heard before they are closed. Each
 // would leave a gap in a queue, and a close behind a million gaps would wait for hours. So the instants follow each
 // other several times as fast as closes may, as airlines sell more seats than there are: the connection that tries
-// first when the rate allows a close is closed, and the others reserve anew. A try costs some microseconds.
+// first when the pace allows a close is closed, and the others reserve anew. A try costs some microseconds.
 type pace struct {
 	mu   sync.Mutex
 	next rules.Time // the end of the time that the closes so far take by the rate
 	try  rules.Time // the last instant reserved
 }
 
-// reserve reports whether the rate allows a close now, and otherwise when to try again.
+// reserve reports whether the pace allows a close now, and otherwise when to try again.
 func (c *pace) reserve(now rules.Time, p *policy) (allowed bool, retry rules.Time) {
 	every := time.Second / time.Duration(p.Closing.MaxPerSecond)
 	burst := min(p.Tick, time.Second) // all of a tick come at once, and the bound is one of a second
@@ -158,7 +158,7 @@ func (c *pace) reserve(now rules.Time, p *policy) (allowed bool, retry rules.Tim
 	return false, c.try
 }
 
-// tryAgain hands the connection over at once if it waits for the rate.
+// tryAgain hands the connection over at once if it waits for the pace.
 func (g *Guard) tryAgain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

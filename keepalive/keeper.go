@@ -26,6 +26,7 @@ import (
 // Config, except for Drain: it would wait for them.
 type Keeper struct {
 	pool     *pool.Pool[*Guard]
+	wheel    *wheel.WheelOf[*Guard] // the pool's
 	policy   atomic.Pointer[policy]
 	updating sync.Mutex // held while the policy is replaced
 	log      *slog.Logger
@@ -94,7 +95,8 @@ func New(cfg Config) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	k.stopped = k.pool.Wheel().Lost
+	k.wheel = k.pool.Wheel()
+	k.stopped = k.wheel.Lost
 	return k, nil
 }
 
@@ -109,10 +111,10 @@ func (k *Keeper) must(do string) {
 }
 
 // now returns the wheel's time.
-func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
+func (k *Keeper) now() rules.Time { return rules.Time(k.wheel.Time(0)) }
 
 // lookAtClock has touches be exact from now on: the wheel's hand may sleep.
-func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
+func (k *Keeper) lookAtClock() { k.wheel.Now() }
 
 // ago returns the wheel's time d ago, or rules.Unknown if d is negative. The wheel's time stands still while the process
 // is stopped. The result is never too early. After hundreds of stops it may be too late, by up to a third of d: a dead peer
@@ -121,7 +123,7 @@ func (k *Keeper) ago(d time.Duration) rules.Time {
 	if d < 0 {
 		return rules.Unknown
 	}
-	return rules.Time(max(0, k.pool.Wheel().Time(d)))
+	return rules.Time(max(0, k.wheel.Time(d)))
 }
 
 // lost returns the time that rules.Time leaves out, in seconds. It wraps around.
@@ -142,7 +144,7 @@ func (k *Keeper) Config() Config {
 // reaches them, in no particular order.
 func (k *Keeper) Guards() iter.Seq[*Guard] {
 	return func(yield func(*Guard) bool) {
-		for _, g := range k.pool.All() {
+		for _, g := range k.wheel.All() {
 			if !yield(g) {
 				return
 			}

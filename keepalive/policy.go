@@ -114,8 +114,8 @@ func (k *Keeper) Update(cfg Config) error {
 	}
 	k.policy.Store(p)
 	k.gauge.next.Store(0) // by the new bounds, at the next look
-	k.pool.SetCapacity(cfg.Room.MaxConns)
-	k.pool.SetMinIdle(cfg.Room.evictIdle(cfg.Timeout)) // its default follows Timeout
+	// The default of MinIdle follows Timeout.
+	k.pool.Resize(cfg.Room.MaxConns, cfg.Room.evictIdle(cfg.Timeout))
 	if cfg.Closing.MaxPerSecond != old.Closing.MaxPerSecond {
 		for g := range k.Guards() {
 			g.tryAgain()

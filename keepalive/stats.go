@@ -62,7 +62,7 @@ func (k *Keeper) Stats() Stats {
 		Draining:      k.draining.Load(),
 		Ages:          k.ages.get(),
 		RoundTrips:    k.trips.get(),
-		Wheel:         k.pool.Wheel().Stats(),
+		Wheel:         k.wheel.Stats(),
 	}
 	s.Silences, s.NearMisses = k.advice(p)
 	for r := range endOfAll {

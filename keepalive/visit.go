@@ -43,12 +43,12 @@ func (g *Guard) decideNow() {
 
 // visit is one decision about a connection. A decision has no effect until apply carries it
 // out. The next decision follows, until the connection waits again or is closed. The first one is the last, too, unless
-// the user or the peer has to answer, or the rate does not allow a close.
+// the user or the peer has to answer, or the pace does not allow a close.
 type visit struct {
 	*Guard
 	policy *policy
 	seen   rules.Evidence // what came of the outcomes so far
-	asked  bool           // the socket was, and nobody was called since then
+	looked bool           // the socket was, and nobody was called since then
 	now    rules.Time     // just before that
 	raw    evidence       // as the socket said it
 	closes Reason         // of the last check that wants the connection closed
@@ -101,8 +101,8 @@ func (g *Guard) leave() (again bool) {
 
 // see asks the socket, unless its answer still holds.
 func (v *visit) see() {
-	if !v.asked {
-		v.asked, v.now = true, v.keeper.now()
+	if !v.looked {
+		v.looked, v.now = true, v.keeper.now()
 		v.seen.Socket, v.raw = v.look()
 	}
 }
@@ -195,7 +195,7 @@ func (v *visit) apply(out rules.Outcome) {
 	v.done = true
 }
 
-// mayClose asks the rate for a close. The wheel comes to try again, but a wheel of long ticks comes too seldom.
+// mayClose asks the pace for a close. The wheel comes to try again, but a wheel of long ticks comes too seldom.
 func (v *visit) mayClose() (allowed bool) {
 	now := v.keeper.now()
 	allowed, v.seen.Retry = v.keeper.pace.reserve(now, v.policy)
@@ -207,7 +207,7 @@ func (v *visit) mayClose() (allowed bool) {
 
 // call calls the user. The socket is asked anew then: bytes may have come meanwhile without a touch.
 func (v *visit) call(name string, f func()) {
-	v.asked = false
+	v.looked = false
 	v.keeper.call(name, f)
 }
 

@@ -14,8 +14,8 @@ func BenchmarkJoinWhenFull(b *testing.B) {
 	for _, members := range []int{1000, 100_000, 1_000_000} {
 		for name, minIdle := range map[string]time.Duration{"evicts": time.Nanosecond, "refused": time.Hour} {
 			b.Run(fmt.Sprintf("%s/members=%d", name, members), func(b *testing.B) {
-				p := newTestPool(b, Config[int]{
-					Timeout: time.Hour, Capacity: members, Full: EvictIdlest, MinIdle: minIdle,
+				p := newTestPool(b, time.Hour, Config[int]{
+					Capacity: members, Full: EvictIdlest, MinIdle: minIdle,
 					Evict: func(m *Member[int], _ int) { m.Expire() },
 				})
 				for v := range members {

@@ -4,7 +4,6 @@
 // it.
 //
 //	p, err := pool.New(pool.Config[*Session]{
-//		Timeout:  30 * time.Second,
 //		Capacity: 100_000,
 //		Due: func(m *pool.Member[*Session], s *Session) {
 //			if _, ok := m.Expire(); ok {
@@ -13,7 +12,8 @@
 //		},
 //	})
 //	...
-//	m, err := p.Add(session)
+//	m := new(pool.Member[*Session])
+//	err = p.Join(m, session, 30*time.Second)
 //	m.Touch()  // it lives
 //	m.Remove() // it has left
 //

@@ -24,8 +24,8 @@ const (
 // eviction finds members to evict: the idlest ones of a sample. If only few are idle enough, the
 // sample grows until it is a round through all members. Pool.mu guards it.
 type eviction[V any] struct {
-	minIdle time.Duration
-	tick    time.Duration
+	minIdle  time.Duration
+	tenTicks time.Duration // the default of minIdle, and the shortest pause
 
 	// evicted are the members handed over to make room, perhaps not decided yet: with the
 	// instant, or 0 once Evict was called.
@@ -41,11 +41,17 @@ type eviction[V any] struct {
 	pauseTo time.Duration // the first instant to look again
 }
 
+// idler is a member, and the instant of its last touch.
+type idler[V any] struct {
+	member  *Member[V]
+	touched time.Duration
+}
+
 // makeRoom reports whether there is room for one more member, or will be. p.mu must be
 // held.
 func (p *Pool[V]) makeRoom(capacity int) bool {
 	over := p.Len() + 1 - capacity
-	if over <= 0 || p.full != EvictIdlest {
+	if over <= 0 || p.cfg.Full != EvictIdlest {
 		return over <= 0
 	}
 	e := &p.eviction
@@ -57,11 +63,16 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 	for len(e.evicted) < over {
 		switch {
 		case len(e.sample) > 0:
-			p.evictOne(now)
+			m := e.sample[0].member
+			e.sample = e.sample[1:]
+			if p.mayEvict(m) && m.HandOverIdle(min(e.sampled, now-e.minIdle)) {
+				e.evicted[m] = now // isEvicted waits for p.mu
+				e.inVain = 0
+			}
 		case looks <= 0 || now < e.pauseTo:
 			return false
 		case e.inVain >= p.Len():
-			e.inVain, e.pauseTo = 0, now+max(searchAgain, 10*e.tick)
+			e.inVain, e.pauseTo = 0, now+max(searchAgain, e.tenTicks)
 		default:
 			looks -= p.search(now, looks)
 		}
@@ -69,36 +80,39 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 	return true
 }
 
-// evictOne hands the next member of the sample over, unless it was touched or has left. p.mu must
-// be held.
-func (p *Pool[V]) evictOne(now time.Duration) {
-	e := &p.eviction
-	m := e.sample[0].member
-	e.sample = e.sample[1:]
-	if p.mayEvict(m) && m.HandOverIdle(min(e.sampled, now-e.minIdle)) {
-		e.evicted[m] = now // isEvicted waits for p.mu
-		e.inVain = 0
-	}
-}
-
 // search takes a new sample: of so many members, or of all if there are fewer. It returns how many
 // it has looked at. p.mu must be held.
 func (p *Pool[V]) search(now time.Duration, looks int) (looked int) {
 	e := &p.eviction
-	found := oldest[V]{most: maxEvicted, latest: now - e.minIdle}
+	var found []idler[V]
+	latest := now - e.minIdle
 	for looks = min(looks, p.Len()); looked < looks; {
-		idle, n, next := p.wheel.IdleSince(found.latest, e.next)
+		idle, n, next := p.wheel.IdleSince(latest, e.next)
 		for _, m := range idle {
-			if touched, _ := m.Touched(); touched <= found.latest && p.mayEvict(m) {
-				found.add(m, touched)
+			if touched, _ := m.Touched(); touched <= latest && p.mayEvict(m) {
+				found = append(found, idler[V]{m, touched})
 			}
+		}
+		slices.SortFunc(found, func(a, b idler[V]) int { return cmp.Compare(a.touched, b.touched) })
+		if len(found) >= maxEvicted {
+			found = found[:maxEvicted]
+			latest = found[maxEvicted-1].touched
 		}
 		looked += max(n, 1) // perhaps all are due
 		e.next = next
 	}
 	e.inVain += looked
-	e.sample, e.sampled = found.sorted(), now
+	e.sample, e.sampled = found, now
 	return looked
+}
+
+// due is called with each due member.
+func (p *Pool[V]) due(m *Member[V], v V) {
+	if p.cfg.Full == EvictIdlest && p.isEvicted(m) {
+		p.cfg.Evict(m, v)
+	} else {
+		p.cfg.Due(m, v)
+	}
 }
 
 // isEvicted reports whether a due member was handed over to make room. It is true once, and not
@@ -108,10 +122,7 @@ func (p *Pool[V]) isEvicted(m *Member[V]) bool {
 	defer p.mu.Unlock()
 	evicted := p.eviction.evicted
 	at, ok := evicted[m]
-	if !ok {
-		return false
-	}
-	if touched, _ := m.Touched(); touched >= at {
+	if touched, _ := m.Touched(); !ok || touched >= at {
 		delete(evicted, m)
 		return false
 	}
@@ -121,32 +132,5 @@ func (p *Pool[V]) isEvicted(m *Member[V]) bool {
 
 func (p *Pool[V]) mayEvict(m *Member[V]) bool {
 	v, running := m.Value()
-	return running && (p.evictable == nil || p.evictable(v))
-}
-
-// oldest are the members with the oldest touches among those added.
-type oldest[V any] struct {
-	most   int           // members wanted
-	found  []idler[V]    // those wanted are among them
-	latest time.Duration // a member touched later is not wanted
-}
-
-// idler is a member, and the instant of its last touch.
-type idler[V any] struct {
-	member  *Member[V]
-	touched time.Duration
-}
-
-func (o *oldest[V]) add(m *Member[V], touched time.Duration) {
-	o.found = append(o.found, idler[V]{m, touched})
-	if len(o.found)/2 > o.most {
-		o.latest = o.sorted()[o.most-1].touched
-	}
-}
-
-// sorted returns the members wanted, the idlest first.
-func (o *oldest[V]) sorted() []idler[V] {
-	slices.SortFunc(o.found, func(a, b idler[V]) int { return cmp.Compare(a.touched, b.touched) })
-	o.found = o.found[:min(o.most, len(o.found))]
-	return o.found
+	return running && (p.cfg.Evictable == nil || p.cfg.Evictable(v))
 }

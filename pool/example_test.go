@@ -11,7 +11,6 @@ import (
 func Example() {
 	gone := make(chan string)
 	p, err := pool.New(pool.Config[string]{
-		Timeout:  50 * time.Millisecond,
 		Capacity: 1000,
 		Wheel:    wheel.Config{Tick: 10 * time.Millisecond},
 		Due: func(m *pool.Member[string], name string) {
@@ -26,8 +25,8 @@ func Example() {
 	}
 	defer p.Close()
 
-	m, err := p.Add("alice")
-	if err != nil {
+	m := new(pool.Member[string])
+	if err := p.Join(m, "alice", 50*time.Millisecond); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -3,7 +3,8 @@ package pool
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 // Full is the answer of a pool at its capacity to one more member.
@@ -13,7 +14,7 @@ const (
 	// Reject refuses the newcomer with ErrFull.
 	Reject Full = iota
 
-	// Wait is Reject for Add and Join. Callers block in [Pool.Wait] until there is room.
+	// Wait is Reject for Join. Callers block in [Pool.Wait] until there is room.
 	Wait
 
 	// EvictIdlest lets the newcomer in and a member out: one of those with the oldest touches,
@@ -40,23 +41,9 @@ func (f Full) String() string {
 	return fullNames[f]
 }
 
-func (f Full) check(minIdle time.Duration, evicts bool) error {
-	switch {
-	case f < Reject || f > EvictIdlest:
-		return fmt.Errorf("%w: Full %d, must be %d to %d", ErrArgument, f, Reject, EvictIdlest)
-	case minIdle < 0:
-		return fmt.Errorf("%w: MinIdle %v, must not be negative", ErrArgument, minIdle)
-	case minIdle > 0 && f != EvictIdlest:
-		return fmt.Errorf("%w: MinIdle %v is for Full %v, not for %v", ErrArgument, minIdle, EvictIdlest, f)
-	case f == EvictIdlest && !evicts:
-		return fmt.Errorf("%w: Full is %v, and Evict is nil", ErrArgument, f)
-	}
-	return nil
-}
-
 // Wait waits until there is room for one more member. Somebody else may take the room
-// first: then Add or Join returns ErrFull, and Wait has to be called again. It returns
-// [ErrClosed] after Close, and the error of ctx if ctx is done first.
+// first: then Join returns ErrFull, and Wait has to be called again. It returns
+// [wheel.ErrClosed] after Close, and the error of ctx if ctx is done first.
 func (p *Pool[V]) Wait(ctx context.Context) error {
 	for p.closed.Err() == nil {
 		if capacity := p.capacity.Load(); capacity == 0 || p.Len() < int(capacity) {
@@ -70,7 +57,7 @@ func (p *Pool[V]) Wait(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	return ErrClosed
+	return wheel.ErrClosed
 }
 
 // wake has one of the waiting callers look again.

@@ -17,7 +17,7 @@ import (
 
 func TestWaitTellsWhenThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 2, Full: Wait})
+		p := newTestPool(t, time.Hour, Config[int]{Capacity: 2, Full: Wait})
 		require.NoError(t, p.Wait(t.Context()))
 		a, err := p.Add(1)
 		require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestWaitTellsWhenThereIsRoom(t *testing.T) {
 			waiting.Go(func() {
 				for {
 					if err := p.Wait(t.Context()); err != nil {
-						require.ErrorIs(t, err, ErrClosed)
+						require.ErrorIs(t, err, wheel.ErrClosed)
 						return
 					}
 					if _, err := p.Add(9); err == nil {
@@ -50,7 +50,7 @@ func TestWaitTellsWhenThereIsRoom(t *testing.T) {
 		b.Remove()
 		synctest.Wait()
 		require.EqualValues(t, 2, through.Load())
-		p.SetCapacity(4)
+		p.Resize(4, 0)
 		synctest.Wait()
 		require.EqualValues(t, 4, through.Load())
 
@@ -65,8 +65,8 @@ func TestWaitTellsWhenThereIsRoom(t *testing.T) {
 func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		evicted := make(chan int, 10)
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: 5, Full: EvictIdlest, MinIdle: 10 * time.Second,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 5, Full: EvictIdlest, MinIdle: 10 * time.Second,
 			Due: func(*Member[int], int) { t.Error("nobody is due") },
 			Evict: func(m *Member[int], v int) {
 				if _, ok := m.Expire(); ok {
@@ -108,8 +108,8 @@ func TestEvictionUnderAStorm(t *testing.T) {
 		const capacity = 10_000
 		var mu sync.Mutex
 		var evicted []int
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Minute, Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
+		p := newTestPool(t, time.Minute, Config[int]{
+			Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
 			Evict: func(m *Member[int], v int) {
 				if _, ok := m.Expire(); ok {
 					mu.Lock()
@@ -156,8 +156,8 @@ func TestEvictionUnderAStorm(t *testing.T) {
 // A member with a bad timeout, or one used before, can't join, and so nobody is evicted for it.
 func TestNobodyIsEvictedForARefusedMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: 2, Full: EvictIdlest,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 2, Full: EvictIdlest,
 			Evict: func(m *Member[int], v int) { t.Errorf("evicted: %d", v); m.Expire() },
 		})
 		used, err := p.Add(1)
@@ -168,9 +168,9 @@ func TestNobodyIsEvictedForARefusedMember(t *testing.T) {
 		_, err = p.Add(3)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.ErrorIs(t, p.Join(new(Member[int]), 4, 0), ErrArgument)
-		require.ErrorIs(t, p.Join(used, 5, time.Second), ErrArgument)
-		require.ErrorIs(t, p.Join(ended, 6, time.Second), ErrArgument)
+		require.ErrorIs(t, p.Join(new(Member[int]), 4, 0), wheel.ErrArgument)
+		require.ErrorIs(t, p.Join(used, 5, time.Second), wheel.ErrArgument)
+		require.ErrorIs(t, p.Join(ended, 6, time.Second), wheel.ErrArgument)
 		synctest.Wait()
 		require.Equal(t, 2, p.Len())
 	})
@@ -178,8 +178,8 @@ func TestNobodyIsEvictedForARefusedMember(t *testing.T) {
 
 func TestEvictedIsSavedByATouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: 1, Full: EvictIdlest,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 1, Full: EvictIdlest,
 			Evict: func(m *Member[int], _ int) {
 				require.True(t, m.Touch())
 				_, ok := m.Expire()
@@ -211,8 +211,8 @@ func TestSavedFromEvictionAMemberIsDueAsBefore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var evicted, due atomic.Int32
-				p := newTestPool(t, Config[int]{
-					Timeout: time.Minute, Capacity: 1, Full: EvictIdlest,
+				p := newTestPool(t, time.Minute, Config[int]{
+					Capacity: 1, Full: EvictIdlest,
 					Evict: func(m *Member[int], _ int) { evicted.Add(1); require.True(t, save(m)) },
 					Due:   func(m *Member[int], _ int) { due.Add(1); m.Expire() },
 				})
@@ -234,8 +234,8 @@ func TestSavedBeforeEvictAMemberIsDueAsBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		var due atomic.Int32
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Minute, Capacity: 2, Full: EvictIdlest,
+		p := newTestPool(t, time.Minute, Config[int]{
+			Capacity: 2, Full: EvictIdlest,
 			Evict: func(*Member[int], int) { t.Error("it was saved") },
 			Due: func(m *Member[int], v int) {
 				due.Add(1)
@@ -270,9 +270,8 @@ func TestLimitHandsOverHoweverOftenAMemberIsTouched(t *testing.T) {
 		limit.Store(int64(5 * time.Second))
 		handed := make(chan time.Duration, 1)
 		begin := time.Now()
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Second,
-			Limit:   func(int) time.Duration { return time.Duration(limit.Load()) },
+		p := newTestPool(t, time.Second, Config[int]{
+			Limit: func(int) time.Duration { return time.Duration(limit.Load()) },
 			Due: func(m *Member[int], _ int) {
 				limit.Add(int64(100 * time.Second))
 				at, _ := m.Touched()
@@ -316,14 +315,14 @@ func TestFullIsChecked(t *testing.T) {
 
 func TestNoCapacityIsRoomForAnyNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{Full: Wait})
+		p := newTestPool(t, time.Minute, Config[int]{Full: Wait})
 		require.NoError(t, p.Wait(t.Context()))
 		for _, capacity := range []int{0, -1} {
-			p.SetCapacity(1)
+			p.Resize(1, 0)
 			for range 3 {
 				_, _ = p.Add(1)
 			}
-			p.SetCapacity(capacity)
+			p.Resize(capacity, 0)
 			require.NoError(t, p.Wait(t.Context()))
 			for range 3 {
 				_, err := p.Add(1)
@@ -336,9 +335,7 @@ func TestNoCapacityIsRoomForAnyNumber(t *testing.T) {
 // Wait works with Reject, too.
 func TestWaitWithReject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New(Config[int]{Capacity: 1, Due: func(*Member[int], int) {}})
-		require.NoError(t, err)
-		defer p.Close()
+		p := newTestPool(t, time.Minute, Config[int]{Capacity: 1, Due: func(*Member[int], int) {}})
 		m, err := p.Add(1)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -351,24 +348,22 @@ func TestWaitWithReject(t *testing.T) {
 // A capacity far below the number of members evicts nobody: 64 on their way out would be too few.
 func TestShrunkCapacityEvictsAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New(Config[int]{Capacity: 1000, Timeout: time.Hour, Full: EvictIdlest, Due: func(*Member[int], int) {}, Evict: func(m *Member[int], _ int) { m.Expire() }})
-		require.NoError(t, err)
-		defer p.Close()
+		p := newTestPool(t, time.Hour, Config[int]{Capacity: 1000, Full: EvictIdlest, Due: func(*Member[int], int) {}, Evict: func(m *Member[int], _ int) { m.Expire() }})
 		for range 1000 {
 			_, err := p.Add(1)
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Minute)
 		for _, capacity := range []int{100, 1000 - maxEvicted} {
-			p.SetCapacity(capacity)
-			_, err = p.Add(1)
+			p.Resize(capacity, 0)
+			_, err := p.Add(1)
 			synctest.Wait()
 			t.Logf("%v; %d members", err, p.Len())
 			require.False(t, err != nil && p.Len() < 1000, "refused, and members evicted for it")
 			require.ErrorIs(t, err, ErrFull)
 		}
-		p.SetCapacity(1000 - maxEvicted + 1)
-		_, err = p.Add(1)
+		p.Resize(1000-maxEvicted+1, 0)
+		_, err := p.Add(1)
 		require.NoError(t, err, "64 out, one in")
 		synctest.Wait()
 		require.Equal(t, 1000-maxEvicted+1, p.Len())
@@ -378,7 +373,7 @@ func TestShrunkCapacityEvictsAndRefuses(t *testing.T) {
 func TestOnlyEvictIdlestEvicts(t *testing.T) {
 	for _, full := range []Full{Reject, Wait} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 1, Full: full, Due: func(*Member[int], int) { t.Error("due") }})
+			p := newTestPool(t, time.Hour, Config[int]{Capacity: 1, Full: full, Due: func(*Member[int], int) { t.Error("due") }})
 			m, err := p.Add(1)
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
@@ -394,8 +389,8 @@ func TestOnlyEvictIdlestEvicts(t *testing.T) {
 func TestFoundMembersAreLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		evicted := make(chan int, 10)
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: 4, Full: EvictIdlest, MinIdle: 10 * time.Second,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 4, Full: EvictIdlest, MinIdle: 10 * time.Second,
 			Evict: func(m *Member[int], v int) { m.Expire(); evicted <- v },
 		})
 		var members []*Member[int]
@@ -426,8 +421,8 @@ func TestFoundMembersAreLookedAtAgain(t *testing.T) {
 func TestDueMembersAreNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due := make(chan int, 10)
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Second, Capacity: 1, Full: EvictIdlest,
+		p := newTestPool(t, time.Second, Config[int]{
+			Capacity: 1, Full: EvictIdlest,
 			Due:   func(m *Member[int], v int) { m.Expire(); due <- v },
 			Evict: func(*Member[int], int) { t.Error("there was room") },
 		})
@@ -442,8 +437,8 @@ func TestRefusedNewcomersDoNotSearchAgainAtOnce(t *testing.T) {
 	for tick, pause := range map[time.Duration]time.Duration{50 * ms: time.Second, 400 * ms: 4 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			looks := 0
-			p := newTestPool(t, Config[int]{
-				Timeout: 30 * time.Second, Capacity: 100, Full: EvictIdlest, Wheel: wheel.Config{Tick: tick},
+			p := newTestPool(t, 30*time.Second, Config[int]{
+				Capacity: 100, Full: EvictIdlest, Wheel: wheel.Config{Tick: tick},
 				Evictable: func(int) bool { looks++; return false },
 				Evict:     func(*Member[int], int) { t.Error("evicted") },
 			})
@@ -475,8 +470,8 @@ func TestTheSilentMakeRoomBeforeThoseThatBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity, steps = 6000, 300
 		var evicted []int
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Minute, Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
+		p := newTestPool(t, time.Minute, Config[int]{
+			Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
 			Due: func(m *Member[int], _ int) {
 				touched, _ := m.Touched()
 				m.Rearm(touched + 5*time.Minute)
@@ -513,8 +508,8 @@ func TestANewcomerWaitsForALookAtSoManyMembersAtMost(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			looks, free := 0, -1
 			members := make([]*Member[int], capacity+1)
-			p := newTestPool(t, Config[int]{
-				Timeout: time.Hour, Capacity: capacity, Full: EvictIdlest,
+			p := newTestPool(t, time.Hour, Config[int]{
+				Capacity: capacity, Full: EvictIdlest,
 				Evictable: func(v int) bool {
 					looks++
 					return v == free || touches && members[v].Touch()
@@ -555,8 +550,8 @@ func TestTheEvictedAreAmongTheIdlest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity = 2 * searchAmong
 		var evicted []int
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: capacity, Full: EvictIdlest,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: capacity, Full: EvictIdlest,
 			Evict: func(m *Member[int], v int) { m.Expire(); evicted = append(evicted, v) },
 		})
 		for v := range capacity {
@@ -582,8 +577,8 @@ func TestTheEvictedAreAmongTheIdlest(t *testing.T) {
 func TestAMemberTouchedSinceTheSearchIsNotTheIdlest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var evicted []int
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: 100, Full: EvictIdlest,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 100, Full: EvictIdlest,
 			Evict: func(m *Member[int], v int) { m.Expire(); evicted = append(evicted, v) },
 		})
 		var members []*Member[int]
@@ -616,12 +611,10 @@ func TestAMemberTouchedSinceTheSearchIsNotTheIdlest(t *testing.T) {
 // MinIdle counts whole ticks, and the tick of the touch may have been nearly over.
 func TestMinIdleIsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := New(Config[int]{
-			Capacity: 1, Timeout: time.Hour, Full: EvictIdlest, MinIdle: 200 * time.Millisecond,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 1, Full: EvictIdlest, MinIdle: 200 * time.Millisecond,
 			Due: func(*Member[int], int) {}, Evict: func(m *Member[int], _ int) { m.Expire() },
 		})
-		require.NoError(t, err)
-		defer p.Close()
 		m, err := p.Add(1)
 		require.NoError(t, err)
 		time.Sleep(199 * time.Millisecond)
@@ -637,8 +630,8 @@ func TestOnlyTheEvictableAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := map[int]bool{}
 		var evicted []int
-		p := newTestPool(t, Config[int]{
-			Timeout: time.Hour, Capacity: 3, Full: EvictIdlest,
+		p := newTestPool(t, time.Hour, Config[int]{
+			Capacity: 3, Full: EvictIdlest,
 			Evictable: func(v int) bool { return !kept[v] },
 			Evict:     func(m *Member[int], v int) { evicted = append(evicted, v); m.Expire() },
 		})

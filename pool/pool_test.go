@@ -15,20 +15,35 @@ import (
 
 const ms = time.Millisecond
 
-func newTestPool[V any](t testing.TB, cfg Config[V]) *Pool[V] {
+// testPool is a pool with one timeout for all members.
+type testPool[V any] struct {
+	*Pool[V]
+	timeout time.Duration
+}
+
+func newTestPool[V any](t testing.TB, timeout time.Duration, cfg Config[V]) testPool[V] {
 	if cfg.Due == nil {
 		cfg.Due = func(m *Member[V], _ V) { m.Expire() }
 	}
 	p, err := New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
+	return testPool[V]{p, timeout}
+}
+
+// Add takes a new member into the pool.
+func (p testPool[V]) Add(v V) (*Member[V], error) {
+	m := new(Member[V])
+	if err := p.Join(m, v, p.timeout); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func TestMemberStaysWhileItIsTouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone atomic.Value
-		p := newTestPool(t, Config[string]{Timeout: time.Second, Due: func(m *Member[string], v string) {
+		p := newTestPool(t, time.Second, Config[string]{Due: func(m *Member[string], v string) {
 			if _, ok := m.Expire(); ok {
 				gone.Store(v)
 			}
@@ -61,7 +76,7 @@ func TestMemberStaysWhileItIsTouched(t *testing.T) {
 
 func TestSetDelayIsOfOneMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{Timeout: time.Second})
+		p := newTestPool(t, time.Second, Config[int]{})
 		m, err := p.Add(1)
 		require.NoError(t, err)
 		other, err := p.Add(2)
@@ -81,7 +96,7 @@ func TestSetDelayIsOfOneMember(t *testing.T) {
 func TestRearmIsForOnceAndOnlyForADueMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dues := make(chan *Member[int], 1)
-		p := newTestPool(t, Config[int]{Timeout: time.Second, Due: func(m *Member[int], _ int) { dues <- m }})
+		p := newTestPool(t, time.Second, Config[int]{Due: func(m *Member[int], _ int) { dues <- m }})
 		m, err := p.Add(1)
 		require.NoError(t, err)
 		in := func(d time.Duration) time.Duration { return p.Wheel().Time(0) + d }
@@ -94,7 +109,7 @@ func TestRearmIsForOnceAndOnlyForADueMember(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		require.Empty(t, dues)
 		require.Same(t, m, <-dues)
-		require.LessOrEqual(t, time.Since(begin), time.Minute+p.eviction.tick, "not two ticks")
+		require.LessOrEqual(t, time.Since(begin), time.Minute+p.eviction.tenTicks/10, "not two ticks")
 
 		require.True(t, m.Touch(), "saved")
 		require.False(t, m.Rearm(in(time.Millisecond)), "must not shorten what a touch has promised")
@@ -110,7 +125,7 @@ func TestRearmIsForOnceAndOnlyForADueMember(t *testing.T) {
 
 func TestCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{Timeout: time.Second, Capacity: 2})
+		p := newTestPool(t, time.Second, Config[int]{Capacity: 2})
 		a, err := p.Add(1)
 		require.NoError(t, err)
 		_, err = p.Add(2)
@@ -131,7 +146,7 @@ func TestCapacity(t *testing.T) {
 }
 
 func TestCapacityIsExactForManyAtOnce(t *testing.T) {
-	p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 4})
+	p := newTestPool(t, time.Hour, Config[int]{Capacity: 4})
 	var added atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -160,7 +175,7 @@ func TestJoinUsesTheCallersMemory(t *testing.T) {
 			member Member[*session]
 		}
 		var gone atomic.Pointer[session]
-		p := newTestPool(t, Config[*session]{Timeout: time.Second, Due: func(m *Member[*session], s *session) {
+		p := newTestPool(t, time.Second, Config[*session]{Due: func(m *Member[*session], s *session) {
 			if _, ok := m.Expire(); ok {
 				gone.Store(s)
 			}
@@ -168,7 +183,7 @@ func TestJoinUsesTheCallersMemory(t *testing.T) {
 		s := &session{name: "s"}
 		require.False(t, s.member.Touch())
 		require.NoError(t, p.Join(&s.member, s, time.Second))
-		require.ErrorIs(t, p.Join(&s.member, s, time.Second), ErrArgument, "a member already")
+		require.ErrorIs(t, p.Join(&s.member, s, time.Second), wheel.ErrArgument, "a member already")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Same(t, s, gone.Load())
@@ -177,7 +192,7 @@ func TestJoinUsesTheCallersMemory(t *testing.T) {
 
 func TestAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{Timeout: time.Minute})
+		p := newTestPool(t, time.Minute, Config[int]{})
 		members := map[int]*Member[int]{}
 		for i := range 100 {
 			m, err := p.Add(i)
@@ -186,7 +201,7 @@ func TestAll(t *testing.T) {
 			time.Sleep(100 * ms)
 		}
 		var seen []int
-		for m, v := range p.All() {
+		for m, v := range p.Wheel().All() {
 			require.Same(t, members[v], m)
 			seen = append(seen, v)
 			members[(v+1)%100].Remove() // the pool may change meanwhile
@@ -195,11 +210,11 @@ func TestAll(t *testing.T) {
 		require.GreaterOrEqual(t, len(seen), p.Len())
 		slices.Sort(seen)
 		require.Equal(t, seen, slices.Compact(slices.Clone(seen)), "each once")
-		for m := range p.All() {
+		for m := range p.Wheel().All() {
 			m.Remove()
 		}
 		require.Zero(t, p.Len())
-		for range p.All() {
+		for range p.Wheel().All() {
 			t.Error("nobody is left")
 		}
 	})
@@ -207,7 +222,7 @@ func TestAll(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTestPool(t, Config[int]{Timeout: time.Second, Due: func(*Member[int], int) { t.Error("due after Close") }})
+		p := newTestPool(t, time.Second, Config[int]{Due: func(*Member[int], int) { t.Error("due after Close") }})
 		m, err := p.Add(1)
 		require.NoError(t, err)
 		require.NoError(t, p.Close())
@@ -215,8 +230,8 @@ func TestClose(t *testing.T) {
 		require.False(t, m.Touch())
 		require.Zero(t, p.Len())
 		_, err = p.Add(2)
-		require.ErrorIs(t, err, ErrClosed)
-		require.ErrorIs(t, p.Wait(t.Context()), ErrClosed, "or whoever waits to Add would go round for ever")
+		require.ErrorIs(t, err, wheel.ErrClosed)
+		require.ErrorIs(t, p.Wait(t.Context()), wheel.ErrClosed, "or whoever waits to Add would go round for ever")
 		time.Sleep(time.Minute)
 	})
 }
@@ -227,7 +242,6 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		cfg  Config[int]
 		want string
 	}{
-		{Config[int]{Due: due, Timeout: -1}, "pool: invalid argument: Timeout -1ns, must be positive"},
 		{Config[int]{Due: due, Capacity: -1}, "pool: invalid argument: Capacity -1, must not be negative"},
 		{Config[int]{}, "pool: invalid argument: Due is nil"},
 		{Config[int]{Due: due, Wheel: wheel.Config{Tick: 1}}, "pool: invalid argument: wheel: invalid argument: Tick 1ns, must be at least 1ms"},

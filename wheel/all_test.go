@@ -14,7 +14,7 @@ import (
 // While All goes through the timers, others start, end, are moved, come due and are filed
 // again. Those that run all the time are seen all the same, and once.
 func TestAllSeesEachTimerOnceWhateverMoves(t *testing.T) {
-	const timers = 40 * share * chunkSize / 8
+	const timers = 320 * chunkSize
 	w, err := NewOf(Config{Tick: time.Millisecond}, Funcs[int]{Due: func(m *TimerOf[int], _ int) { m.TouchAt(time.Hour) }})
 	require.NoError(t, err)
 	defer w.Stop()
@@ -59,22 +59,6 @@ func TestAllSeesEachTimerOnceWhateverMoves(t *testing.T) {
 			if n := seen[timer]; n != 1 {
 				require.Equal(t, 1, n)
 			}
-		}
-	}
-}
-
-func TestOnce(t *testing.T) {
-	a, b, c, d := new(TimerOf[int]), new(TimerOf[int]), new(TimerOf[int]), new(TimerOf[int])
-	for _, test := range []struct{ all, moved, want []*TimerOf[int] }{
-		{want: nil},
-		{all: []*TimerOf[int]{a, b}, want: []*TimerOf[int]{a, b}},
-		{moved: []*TimerOf[int]{b, a, b}, want: []*TimerOf[int]{b, a}},
-		{all: []*TimerOf[int]{a, b, c, b}, moved: []*TimerOf[int]{b, d, b, d}, want: []*TimerOf[int]{a, c, b, d}},
-	} {
-		got := once(test.all, test.moved)
-		require.Len(t, got, len(test.want))
-		for i := range got {
-			require.Same(t, test.want[i], got[i])
 		}
 	}
 }

@@ -48,8 +48,8 @@ func (c *clock) ticks(d time.Duration) uint64 {
 
 // span returns the length of n ticks, at most the longest Duration.
 func (c *clock) span(n uint64) time.Duration {
-	if n > uint64(math.MaxInt64/c.tick) {
-		return math.MaxInt64
+	if more, d := bits.Mul64(n, uint64(c.tick)); more == 0 && d <= math.MaxInt64 {
+		return time.Duration(d)
 	}
-	return time.Duration(n) * c.tick
+	return math.MaxInt64
 }

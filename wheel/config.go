@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,53 +97,38 @@ type Config struct {
 // withDefaults returns the config with its defaults, or an error with the value and its
 // limit.
 func (cfg Config) withDefaults() (Config, error) {
-	if cfg.Tick == 0 {
-		cfg.Tick = defaultTick
-	}
-	if cfg.Tick < minTick {
-		return cfg, fmt.Errorf("%w: Tick %v, must be at least %v", ErrArgument, cfg.Tick, minTick)
-	}
-	if cfg.Tick > maxTick {
-		return cfg, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, time.Duration(maxTick))
-	}
+	cfg.Tick = cmp.Or(cfg.Tick, defaultTick)
+	cfg.Stall = cmp.Or(cfg.Stall, max(time.Second, 10*cfg.Tick))
+	cfg.Workers = cmp.Or(cfg.Workers, defaultWorkers)
 	if cfg.Levels == nil {
 		cfg.Levels = defaultLevels
-	}
-	if err := checkLevels(cfg.Levels); err != nil {
-		return cfg, err
-	}
-	if cfg.Stall == 0 {
-		cfg.Stall = max(time.Second, 10*cfg.Tick)
-	}
-	if cfg.Stall > 0 && cfg.Stall < 2*cfg.Tick {
-		return cfg, fmt.Errorf("%w: Stall %v, must be at least two ticks (Tick %v), or negative for never",
-			ErrArgument, cfg.Stall, cfg.Tick)
-	}
-	if err := cfg.checkMaxSleep(); err != nil {
-		return cfg, err
-	}
-	if cfg.Workers < 0 {
-		return cfg, fmt.Errorf("%w: Workers %d, must not be negative", ErrArgument, cfg.Workers)
-	}
-	if cfg.Workers == 0 {
-		cfg.Workers = defaultWorkers
 	}
 	if cfg.OnPanic == nil {
 		cfg.OnPanic = logPanic
 	}
-	return cfg, nil
-}
-
-func (cfg Config) checkMaxSleep() error {
+	switch {
+	case cfg.Tick < minTick:
+		return cfg, fmt.Errorf("%w: Tick %v, must be at least %v", ErrArgument, cfg.Tick, minTick)
+	case cfg.Tick > maxTick:
+		return cfg, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, time.Duration(maxTick))
+	case cfg.Stall > 0 && cfg.Stall < 2*cfg.Tick:
+		return cfg, fmt.Errorf("%w: Stall %v, must be at least two ticks (Tick %v), or negative for never",
+			ErrArgument, cfg.Stall, cfg.Tick)
+	case cfg.Workers < 0:
+		return cfg, fmt.Errorf("%w: Workers %d, must not be negative", ErrArgument, cfg.Workers)
+	}
+	if err := checkLevels(cfg.Levels); err != nil {
+		return cfg, err
+	}
 	switch revolution := time.Duration(min(int64(cfg.Levels[0]), math.MaxInt64/int64(cfg.Tick))) * cfg.Tick; {
 	case cfg.MaxSleep < 0:
-		return fmt.Errorf("%w: MaxSleep %v, must not be negative", ErrArgument, cfg.MaxSleep)
-	case cfg.MaxSleep > max(revolution, cfg.Tick):
-		return fmt.Errorf("%w: MaxSleep %v, must be at most %v, a revolution of the first level", ErrArgument, cfg.MaxSleep, revolution)
+		return cfg, fmt.Errorf("%w: MaxSleep %v, must not be negative", ErrArgument, cfg.MaxSleep)
+	case cfg.MaxSleep > revolution:
+		return cfg, fmt.Errorf("%w: MaxSleep %v, must be at most %v, a revolution of the first level", ErrArgument, cfg.MaxSleep, revolution)
 	case cfg.Stall > 0 && cfg.MaxSleep > cfg.Stall/2:
-		return fmt.Errorf("%w: MaxSleep %v, must be at most half of Stall %v", ErrArgument, cfg.MaxSleep, cfg.Stall)
+		return cfg, fmt.Errorf("%w: MaxSleep %v, must be at most half of Stall %v", ErrArgument, cfg.MaxSleep, cfg.Stall)
 	}
-	return nil
+	return cfg, nil
 }
 
 func checkLevels(levels []int) error {

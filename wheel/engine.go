@@ -30,10 +30,9 @@ type WheelOf[V any] struct {
 	done    chan struct{} // closed when the hand has gone
 	live    atomic.Int64  // pending and due timers
 	panics  atomic.Uint64
-	walking sync.Mutex // held by timers, before mu
 
-	// mu guards the fields below. In each timer it guards filed, value, until, changes of
-	// delay, and every change of the word but the touch of a pending timer. No function of
+	// mu guards the fields below. In each timer it guards filed, value, until, delay
+	// and every change of the word but the touch of a pending timer. No function of
 	// the user runs under mu, except Funcs.Limit and Funcs.Ended. The hand holds mu for at
 	// most breath chunks at a time.
 	mu     sync.Mutex
@@ -54,8 +53,9 @@ type WheelOf[V any] struct {
 	// visits them.
 	held slot[V]
 
-	backlog   backlog[V]
-	undecided undecided[V]
+	// A due timer is in the backlog until a worker takes it up, and then among the undecided.
+	backlog   queue[V]
+	undecided slot[V]
 	workers   workers
 
 	added, expired, saved, refiled uint64
@@ -117,6 +117,9 @@ func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	if funcs.Due == nil {
 		return nil, fmt.Errorf("%w: Due is nil", ErrArgument)
 	}
+	if funcs.Ended == nil {
+		funcs.Ended = func() {}
+	}
 	w := &WheelOf[V]{
 		funcs:   funcs,
 		onStall: cfg.OnStall,
@@ -158,7 +161,7 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 	w.Now()
 	t.wheel = w
 	t.value = v
-	t.delay.Store(delay)
+	t.delay = delay
 	first := touchedOn(w.clock.now.Load())
 	t.word.Store(first)
 	w.file(t, first)
@@ -169,14 +172,6 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 
 // Len returns how many timers are running: pending, or due and not decided.
 func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
-
-// Time returns the wheel's time as it was so long ago: the running time of the wheel by
-// then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
-// moment. It asks the clock. The wheel remembers 256 stalls. After more, the result may be too
-// late, by a third of its age at most, and is never too early.
-func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
-	return w.timeAgo(ago)
-}
 
 // Stop ends all timers without running them and waits until the hand has gone. It does not
 // wait for running functions. It may be called more than once, and from such a function.
@@ -191,33 +186,6 @@ func (w *WheelOf[V]) Stop() {
 			t.Remove()
 		}
 	})
-}
-
-// touchedBy returns the latest possible instant of the last touch of a running timer with the given
-// word, and whether nobody has touched it since it was rearmed or looked at. w.mu must be
-// held.
-func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
-	return w.lastOf(touchedTick(at)), at&(rearmed|seen) != 0
-}
-
-// dropDue takes a due timer out of the backlog or the undecided. w.mu must be held.
-func (w *WheelOf[V]) dropDue(t *TimerOf[V]) {
-	if w.backlog.has(t) {
-		w.backlog.remove(t)
-	} else {
-		w.undecided.remove(t)
-	}
-}
-
-// dueLen returns how many timers are due. w.mu must be held.
-func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
-
-// countExpired records an expiry of a timer with the given due tick. w.mu must be held.
-func (w *WheelOf[V]) countExpired(due uint64) {
-	w.expired++
-	if late := w.time() - w.clock.span(due); late >= 0 { // or it was handed over before its deadline
-		w.late.Observe(late)
-	}
 }
 
 // sum returns a + d, or the longest Duration if the sum is longer. Only d may be negative.

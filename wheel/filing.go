@@ -1,6 +1,9 @@
 package wheel
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The entry of a pending timer stands in the slot of some tick, and on this tick the hand
 // visits the timer. A touch doesn't move the entry: the hand finds a later deadline, and
@@ -16,36 +19,35 @@ import "time"
 //
 // w.mu must be held.
 func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
-	by := t.dueTick(at)
+	by := min(t.dueTick(at), w.clock.ticks(w.limit(t)))
 	if at&rearmed != 0 {
 		// From w.hand, which the lock holds still: the clock may have moved on since a touch.
-		by = min(by, w.hand+t.delay.Load()+1)
-	}
-	if w.funcs.Limit != nil {
-		if limit := w.funcs.Limit(t.value); limit < w.clock.span(by) {
-			by = w.clock.ticks(limit)
-		}
+		by = min(by, w.hand+t.delay+1)
 	}
 	return max(by, w.hand+1)
 }
 
-// isAtLimit reports whether a running timer's limit has come by an instant. w.mu must be held.
-func (w *WheelOf[V]) isAtLimit(t *TimerOf[V], now time.Duration) bool {
-	return w.funcs.Limit != nil && w.funcs.Limit(t.value) <= now
+// limit returns the limit of a running timer. w.mu must be held.
+func (w *WheelOf[V]) limit(t *TimerOf[V]) time.Duration {
+	if w.funcs.Limit == nil {
+		return math.MaxInt64
+	}
+	return w.funcs.Limit(t.value)
 }
 
 // file makes the entry of a pending timer with the given word. w.mu must be held.
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) {
-	visit := w.visitBy(t, at) // may be after a deadline in the past
-	w.rouse(visit)
-	w.levels.file(t, w.hand, visit)
+	by := w.visitBy(t, at) // may be after a deadline in the past
+	w.rouse(by)
+	slot, visit := w.levels.place(w.hand, by)
+	w.levels.slots.put(&w.levels.slot[slot], visit, t)
 }
 
 // bringForward moves the entry of a pending timer with the given word if the visit would
 // come too late. w.mu must be held.
 func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
 	s, by := &w.levels.slots, w.visitBy(t, at)
-	if by < s.visitOf(t) {
+	if by < s.chunkOf(t).visit {
 		s.remove(t, w.hand)
 		w.file(t, at)
 		return
@@ -55,7 +57,7 @@ func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
 
 // keep files a due timer again, with a new word. w.mu must be held.
 func (w *WheelOf[V]) keep(t *TimerOf[V], next word) {
-	w.dropDue(t)
+	w.levels.slots.remove(t, w.hand)
 	t.word.Store(next)
 	w.file(t, next)
 }

@@ -131,7 +131,7 @@ func (p *pass[V]) visitTaken() {
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
-		if !p.isAtLimit(t, p.begun) {
+		if p.limit(t) > p.begun {
 			tick := t.dueTick(old)
 			if tick > p.tick {
 				if tick != p.ahead { // it was touched, or moves down
@@ -140,32 +140,69 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 				p.file(t, old)
 				return
 			}
-			if at := p.dueBy(old, tick); at > p.now {
-				p.hold(t, at)
+			if at := p.dueBy(t, old); at > p.now {
+				if p.held.first == nil || at < p.wake {
+					p.wake = at
+				}
+				p.levels.slots.put(&p.held, 0, t) // for the next pass, wanted at this instant
 				return
 			}
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
-			p.backlog.add(t)
+			p.levels.slots.put(&p.backlog.slot, never, t)
 			return
 		}
 	}
 }
 
-// dueBy returns the first instant at which a timer is due for certain. After a touch it is
-// the due tick and the lag of the tick of the touch: by so much the touch may have come
-// after its tick.
-func (p *pass[V]) dueBy(at word, tick uint64) time.Duration {
+// dueBy returns the first instant at which a timer with the given word is due for certain.
+// After a touch it is the delay and the last instant at which the touch may have come: after
+// the end of its tick, if the tick was left late.
+func (p *pass[V]) dueBy(t *TimerOf[V], at word) time.Duration {
 	if at&rearmed != 0 {
-		return p.clock.span(tick)
+		return p.clock.span(t.until)
 	}
-	return sum(p.clock.span(tick), p.lagOf(touchedTick(at)))
+	return sum(p.lastOf(touchedTick(at)), p.clock.span(t.delay))
 }
 
-// hold keeps a timer for the next pass, wanted at the given instant.
-func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
-	if p.held.first == nil || at < p.wake {
-		p.wake = at
+// The hand need not wake on a tick without a due timer. But a slot knows only the deadlines
+// of its timers at their filing. So the hand goes through the slots of the ticks ahead, and
+// files the touched timers again, a little earlier than it had to. The other timers are due
+// for certain unless a touch still comes. The hand sleeps until the first of them, and
+// wakes earlier if a timer with an earlier visit is filed.
+
+// lookAhead files touched timers of the next ticks again. w.mu must be held; lookAhead lets
+// go of it in between.
+func (p *pass[V]) lookAhead() {
+	if p.sleep == 1 {
+		return
 	}
-	p.levels.slots.put(&p.held, 0, t)
+	for p.looked = max(p.looked, p.tick); p.looked < p.tick+p.sleep; {
+		p.looked++
+		p.ahead = p.looked
+		for c := p.levels.slotOf(p.ahead).first; c != nil; c = c.next {
+			c.visit = p.hand // taken
+		}
+		p.taken = p.levels.takeTick(p.ahead, p.taken)
+		p.visitTaken()
+	}
+}
+
+// nextTick returns the tick of the hand's next waking.
+func (p *pass[V]) nextTick() uint64 {
+	next := p.tick + 1
+	if p.backlog.len > 0 || p.held.first != nil { // workers may need help, a held timer may be moved
+		return next
+	}
+	for next < p.tick+p.sleep && p.levels.slotOf(next).first == nil {
+		next++
+	}
+	return next
+}
+
+// rouse makes the hand wake by a tick. w.mu must be held.
+func (w *WheelOf[V]) rouse(tick uint64) {
+	if at := w.clock.span(tick); at < w.wake {
+		w.sleepUntil(at)
+	}
 }

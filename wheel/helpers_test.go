@@ -33,7 +33,32 @@ func (t *TimerOf[V]) idle() time.Duration {
 // timers appends the timers of a list of chunks to a slice.
 func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
 	for ; c != nil; c = c.next {
-		to = c.own(to)
+		for _, t := range c.entry[:c.n] {
+			if t != nil {
+				to = append(to, t)
+			}
+		}
 	}
 	return to
+}
+
+// remove removes a timer.
+func remove[V any](t *TimerOf[V]) bool {
+	_, ok := t.Remove()
+	return ok
+}
+
+// left returns how long it is until the deadline, or 0 if the timer is due or does not run.
+func (t *TimerOf[V]) left() time.Duration {
+	if t.word.Load()&stateMask != pending {
+		return 0
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := t.word.Load()
+	if at&stateMask != pending {
+		return 0
+	}
+	return max(0, w.clock.span(t.dueTick(at))-w.Now())
 }

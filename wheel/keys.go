@@ -7,9 +7,9 @@ import (
 
 // entry is a key of a [TimingWheel] with its timer.
 type entry[K comparable, V any] struct {
-	key   K // beside what a move reads of the timer
-	timer TimerOf[*entry[K, V]]
-	value V // guarded by the mu of the key's shard
+	key   K                     // beside what a move reads of the timer
+	timer TimerOf[*entry[K, V]] // its delay never changes
+	value V                     // guarded by the mu of the key's shard
 }
 
 // shard finds the entries of its keys: a hash table with open addressing and linear
@@ -17,7 +17,7 @@ type entry[K comparable, V any] struct {
 // disturb each other. The price is that it may miss an entry while others come or go, and
 // may find one that has ended. A touch of what it finds is right all the same, for the
 // timer's word tells whether it runs, and a key has one running timer. Whoever must know
-// holds mu and asks get.
+// holds mu.
 type shard[K comparable, V any] struct {
 	mu    sync.Mutex // held for all changes
 	len   int
@@ -38,22 +38,17 @@ type place[K comparable, V any] struct {
 // smallestTable is the fewest places worth a smaller table.
 const smallestTable = 8
 
-// find returns the entry of a key, or nil. Without mu it may miss it.
-func (s *shard[K, V]) find(key K, hash uint64) *entry[K, V] {
-	t := s.table.Load()
-	if t == nil {
-		return nil
-	}
-	_, e := t.find(key, hash)
-	return e
-}
-
 // find returns the entry of a key and its place, or the place to put it in and nil. An
-// entry on its way to another place can't make it run in circles.
-func (t table[K, V]) find(key K, hash uint64) (*place[K, V], *entry[K, V]) {
-	mask := uint64(len(t) - 1)
-	for i := range uint64(len(t)) {
-		p := &t[(hash+i)&mask]
+// entry on its way to another place can't make it run in circles. Without mu it may miss
+// the entry. A nil table has no places.
+func (t *table[K, V]) find(key K, hash uint64) (*place[K, V], *entry[K, V]) {
+	if t == nil {
+		return nil, nil
+	}
+	places := *t
+	mask := uint64(len(places) - 1)
+	for i := range uint64(len(places)) {
+		p := &places[(hash+i)&mask]
 		e := p.entry.Load()
 		if e == nil || p.hash.Load() == hash && e.key == key {
 			return p, e
@@ -65,15 +60,13 @@ func (t table[K, V]) find(key K, hash uint64) (*place[K, V], *entry[K, V]) {
 // put makes e the entry of its key. mu must be held.
 func (s *shard[K, V]) put(e *entry[K, V], hash uint64) {
 	t := s.table.Load()
-	if t == nil {
-		t = s.resize(smallestTable)
-	}
 	p, old := t.find(e.key, hash)
 	if old == nil {
 		s.len++
-		if s.len > len(*t)/4*3 {
-			t = s.resize(2 * len(*t))
-			p, _ = t.find(e.key, hash)
+		if t == nil {
+			p, _ = s.resize(smallestTable).find(e.key, hash)
+		} else if s.len > len(*t)/4*3 {
+			p, _ = s.resize(2*len(*t)).find(e.key, hash)
 		}
 	}
 	p.hash.Store(hash)
@@ -83,11 +76,8 @@ func (s *shard[K, V]) put(e *entry[K, V], hash uint64) {
 // remove takes e out, unless its key has another entry. mu must be held.
 func (s *shard[K, V]) remove(e *entry[K, V], hash uint64) {
 	t := s.table.Load()
-	if t == nil {
-		return
-	}
-	p, old := t.find(e.key, hash)
-	if old != e {
+	p, found := t.find(e.key, hash)
+	if found != e {
 		return
 	}
 	t.free(p, hash)
@@ -125,19 +115,14 @@ func (t table[K, V]) free(gap *place[K, V], hash uint64) {
 // resize makes a table of another size, and leaves the old one to the searches under way.
 func (s *shard[K, V]) resize(places int) *table[K, V] {
 	t := make(table[K, V], places)
-	mask := uint64(places - 1)
 	if old := s.table.Load(); old != nil {
 		for i := range *old {
-			e, hash := (*old)[i].entry.Load(), (*old)[i].hash.Load()
-			if e == nil {
-				continue
+			if e := (*old)[i].entry.Load(); e != nil {
+				hash := (*old)[i].hash.Load()
+				p, _ := t.find(e.key, hash)
+				p.hash.Store(hash)
+				p.entry.Store(e)
 			}
-			at := hash & mask
-			for t[at].entry.Load() != nil {
-				at = (at + 1) & mask
-			}
-			t[at].hash.Store(hash)
-			t[at].entry.Store(e)
 		}
 	}
 	s.table.Store(&t)

@@ -95,3 +95,9 @@ func TestASearchBesideChangesFindsNoOtherKey(t *testing.T) {
 	require.Zero(t, wrong.Load())
 	require.Equal(t, len(all), s.len)
 }
+
+// find returns the entry of a key, or nil. Without mu it may miss it.
+func (s *shard[K, V]) find(key K, hash uint64) *entry[K, V] {
+	_, e := s.table.Load().find(key, hash)
+	return e
+}

@@ -27,16 +27,11 @@ const (
 // left records the step from tick last to tick, and the lag of last: so long it had been
 // over. The ticks between them were never published.
 func (l *lagLog) left(tick uint64, lag time.Duration) {
-	from := l.last
 	for r := range l.rings {
-		shift := r * lagShift
-		l.rings[r][from>>shift%lagRing] = max(l.rings[r][from>>shift%lagRing], lag)
-		begun := from>>shift + 1
-		if most := tick >> shift; most >= lagRing {
-			begun = max(begun, most-lagRing+1)
-		}
-		for block := begun; block <= tick>>shift; block++ {
-			l.rings[r][block%lagRing] = 0
+		ring, block, next := &l.rings[r], l.last>>(r*lagShift), tick>>(r*lagShift)
+		ring[block%lagRing] = max(ring[block%lagRing], lag)
+		for back := range min(next-block, lagRing) {
+			ring[(next-back)%lagRing] = 0
 		}
 	}
 	l.last = tick

@@ -62,12 +62,6 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	panic("unreachable")
 }
 
-// file makes the entry of a timer. due must be later than hand.
-func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) {
-	slot, visit := l.place(hand, due)
-	l.slots.put(&l.slot[slot], visit, t)
-}
-
 // moveTicks is how many ticks before a block begins its timers begin to move down.
 const moveTicks = 512
 

@@ -40,7 +40,7 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				timer := new(TimerOf[int])
 				l.file(timer, hand, due)
 				require.Same(t, &l.slot[slot], l.slots.chunks[timer.filed>>chunkBits].slot)
-				require.Equal(t, visit, l.slots.visitOf(timer))
+				require.Equal(t, visit, l.slots.chunkOf(timer).visit)
 				last := visit // last tick to take it on
 				if unit > 1 || len(sizes) > 1 && slot >= l.level[1].first {
 					last--
@@ -136,4 +136,10 @@ func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
 	v := &l.level[i]
 	block := hand/v.unit + 1
 	return (block + (uint64(slot-v.first)+v.size-block%v.size)%v.size) * v.unit, v.unit
+}
+
+// file makes the entry of a timer. due must be later than hand.
+func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) {
+	slot, visit := l.place(hand, due)
+	l.slots.put(&l.slot[slot], visit, t)
 }

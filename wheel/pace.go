@@ -53,20 +53,19 @@ const maxStalls = 256
 // the hand with each stall.
 const maxRow = 10
 
-// look returns the wheel's time at elapsed, the time since the start, and the length of the
-// stall found by this look, or 0. asleep is the suspend time missing from elapsed. The
-// process must look after each sleep, in a grace too, or look takes the sleep for a stall.
-func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
+// look returns the wheel's time at elapsed, the time since the start. asleep is the suspend
+// time missing from elapsed. The process must look after each sleep, in a grace too, or look
+// takes the sleep for a stall.
+func (p *pace) look(elapsed, asleep time.Duration) time.Duration {
 	gap := elapsed - p.looked
 	p.looked = elapsed
 	nap := max(0, asleep-p.asleep) // less than before was a bad reading
 	p.asleep += nap
 	switch {
 	case p.stall > 0 && gap+nap > p.stall:
-		stalled = max(0, gap-p.sleep) + nap // the hand meant to sleep
 		p.remember(elapsed - gap)
 		p.stalls++
-		p.stalled += stalled
+		p.stalled += max(0, gap-p.sleep) + nap // the hand meant to sleep
 		p.lost += gap
 		p.grace = p.stall
 		if p.ran >= p.stall {
@@ -83,7 +82,7 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 		p.lost += grace
 		p.ran += gap - grace
 	}
-	return elapsed - p.lost, stalled
+	return elapsed - p.lost
 }
 
 // at returns the wheel's time like look, without a look. It knows of no suspension since

@@ -197,6 +197,6 @@ func TestSetDelayAgainstSetDelay(t *testing.T) {
 			both.Go(func() { timer.SetDelay(d) })
 		}
 		both.Wait()
-		require.Equal(t, w.clock.span(timer.delay.Load())+ms, timer.left())
+		require.Equal(t, w.clock.span(timer.delay)+ms, timer.left())
 	}
 }

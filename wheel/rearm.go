@@ -58,13 +58,11 @@ func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
 
 // decide has f file a timer again if it is still due, and its word has all of the given bits.
 func (t *TimerOf[V]) decide(bits word, f func(w *WheelOf[V], old word)) bool {
-	if !t.IsDue() {
+	w, old, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := t.word.Load()
 	if old&stateMask != due || old&bits != bits {
 		return false
 	}
@@ -79,27 +77,20 @@ func (t *TimerOf[V]) HandOver() bool { return t.HandOverIdle(math.MaxInt64) }
 // HandOverIdle is HandOver for a timer whose last touch, as Touched tells it, is not later than
 // the given instant. Otherwise it reports false, and the deadline stays.
 func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
-	if !isRunning(t.word.Load()) {
+	w, old, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || w.closed {
-			return false
-		}
-		if at, _ := w.touchedBy(old); at > since {
-			return false
-		}
+	for ; old&stateMask == pending && !w.closed && w.lastOf(touchedTick(old)) <= since; old = t.word.Load() {
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
 			w.levels.slots.remove(t, w.hand)
-			w.backlog.add(t)
+			w.levels.slots.put(&w.backlog.slot, never, t)
 			w.employ()
 			return true
 		}
 	}
+	return false
 }
 
 // IsDue reports whether the timer was handed over and is not decided yet.
@@ -118,10 +109,7 @@ func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	word := t.word.Load()
-	if !isRunning(word) {
-		return w.lastOf(touchedTick(word)), false
-	}
-	return w.touchedBy(word)
+	return w.lastOf(touchedTick(word)), isRunning(word) && isQuiet(word)
 }
 
 // SinceTouch returns how long ago the last touch was, in whole ticks, as far as the hand has come. It is 0 for a timer that
@@ -146,21 +134,19 @@ type Sight struct {
 // Look is Touched and IsDue in one step, for a decision about the timer. From now on, Quiet
 // is about the time since this look. Of an ended timer it sees nothing.
 func (t *TimerOf[V]) Look() Sight {
-	if !isRunning(t.word.Load()) {
+	w, old, ok := t.lock()
+	if !ok {
 		return Sight{}
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		if !isRunning(old) { // it has ended while this call waited for the lock
-			return Sight{}
-		}
-		if t.word.CompareAndSwap(old, old|seen) {
-			s := Sight{From: w.clock.span(touchedTick(old)), DueAt: w.clock.span(t.dueTick(old)), IsDue: old&stateMask == due}
-			s.Touched, s.Quiet = w.touchedBy(old)
-			return s
-		}
+	for !t.word.CompareAndSwap(old, old|seen) {
+		old = t.word.Load() // touched meanwhile
+	}
+	return Sight{
+		From:    w.clock.span(touchedTick(old)),
+		Touched: w.lastOf(touchedTick(old)),
+		DueAt:   w.clock.span(t.dueTick(old)),
+		Quiet:   isQuiet(old),
+		IsDue:   old&stateMask == due,
 	}
 }

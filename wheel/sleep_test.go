@@ -36,7 +36,7 @@ func TestIdleWheelSleeps(t *testing.T) {
 	require.Equal(t, 10*ms, w.advance(), "the first tick was left late, so a touch may have come later")
 	*now = 90 * ms
 	require.Equal(t, 10*ms, w.advance(), "workers may need help")
-	require.Equal(t, 1, w.dueLen())
+	require.Equal(t, 1, w.Stats().Due)
 }
 
 // A touched timer is filed again before its tick, and wakes nobody.

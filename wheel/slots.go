@@ -1,5 +1,7 @@
 package wheel
 
+import "math"
+
 // A slot holds its timers in chunks. A timer's filed is the place of its entry, so the
 // entry can be taken out at once: a timer leaves nothing behind when it is removed, or
 // moved to an earlier tick.
@@ -24,6 +26,9 @@ const (
 	// chunks in use if the quarter is more. The memory of a crowd is given back when the
 	// crowd has gone.
 	minSpare = 64
+
+	// never is the tick of a visit for timers not to be visited by the hand: the due ones.
+	never = math.MaxUint64
 )
 
 // slot is a list of chunks. All but the last are full.
@@ -32,15 +37,19 @@ type slot[V any] struct {
 	len         int // timers
 }
 
+// queue is a slot whose timers come out by pop, in the order in which they went in. If one is
+// removed from the middle, the last one takes its place: nobody's turn comes later for that.
+type queue[V any] struct {
+	slot[V]
+	popped uint32 // entries of the first chunk
+}
+
 // slots has the memory of all slots.
 type slots[V any] struct {
 	chunks []*chunk[V] // by id
 	free   []uint32    // unused ids
 	spare  *chunk[V]
 	spares int
-
-	// moved, if not nil, gets each timer with a new place.
-	moved *[]*TimerOf[V]
 }
 
 // put adds t to a slot with its visit on the given tick.
@@ -56,21 +65,32 @@ func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 		}
 		to.last = c
 	}
-	if s.moved != nil {
-		*s.moved = append(*s.moved, t)
-	}
 	c.entry[c.n] = t
 	t.filed = c.id<<chunkBits | c.n
 	c.n++
 	to.len++
 }
 
-// visitOf returns the tick of the visit to the slot of t.
-func (s *slots[V]) visitOf(t *TimerOf[V]) uint64 { return s.chunks[t.filed>>chunkBits].visit }
+// chunkOf returns the chunk with the entry of t.
+func (s *slots[V]) chunkOf(t *TimerOf[V]) *chunk[V] { return s.chunks[t.filed>>chunkBits] }
+
+// pop takes the first timer out of a queue that is not empty.
+func (s *slots[V]) pop(from *queue[V]) *TimerOf[V] {
+	c := from.first
+	t := c.entry[from.popped]
+	c.entry[from.popped] = nil
+	from.popped++
+	from.len--
+	if from.popped == c.n {
+		from.popped = 0
+		s.unlink(c)
+	}
+	return t
+}
 
 // remove takes out t. hand is the tick of the slots taken last.
 func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
-	c, i := s.chunks[t.filed>>chunkBits], t.filed&(1<<chunkBits-1)
+	c, i := s.chunkOf(t), t.filed&(1<<chunkBits-1)
 	if c.visit <= hand { // taken, and being visited
 		c.entry[i] = nil
 		return
@@ -82,19 +102,25 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	last.entry[last.n] = nil
 	if moved != t {
 		c.entry[i], moved.filed = moved, t.filed
-		if s.moved != nil {
-			*s.moved = append(*s.moved, moved)
-		}
 	}
-	if last.n > 0 {
-		return
+	if last.n == 0 {
+		s.unlink(last)
 	}
-	if last.slot.last = last.prev; last.prev == nil {
-		last.slot.first = nil
+}
+
+// unlink takes a chunk without timers out of its slot.
+func (s *slots[V]) unlink(c *chunk[V]) {
+	if c.prev == nil {
+		c.slot.first = c.next
 	} else {
-		last.prev.next = nil
+		c.prev.next = c.next
 	}
-	s.giveBack(last)
+	if c.next == nil {
+		c.slot.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	s.giveBack(c)
 }
 
 func (to *slot[V]) empty() *chunk[V] {
@@ -161,14 +187,4 @@ func (c *chunk[V]) fetch() {
 			t.word.Load()
 		}
 	}
-}
-
-// own appends the timers of a chunk to a slice.
-func (c *chunk[V]) own(to []*TimerOf[V]) []*TimerOf[V] {
-	for _, t := range c.entry[:c.n] {
-		if t != nil {
-			to = append(to, t)
-		}
-	}
-	return to
 }

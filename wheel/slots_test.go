@@ -2,6 +2,7 @@ package wheel
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -35,7 +36,7 @@ func TestSlotsAgainstASet(t *testing.T) {
 			timer := new(TimerOf[int])
 			s.put(&to[i], uint64(i+1), timer)
 			in[i] = append(in[i], timer)
-			require.EqualValues(t, i+1, s.visitOf(timer))
+			require.EqualValues(t, i+1, s.chunkOf(timer).visit)
 		}
 		if step%100 == 0 {
 			for i := range to {
@@ -100,5 +101,44 @@ func TestACrowdThatHasGoneDoesNotKeepItsMemory(t *testing.T) {
 			}
 		}
 		require.Equal(t, s.spares, inUse)
+	}
+}
+
+// Without removals, the first in is the first out. If one leaves, the last takes its place, and nobody's turn is later for it.
+func TestQueueGivesTheFirstAndLetsTheLastTakeAGap(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	var s slots[int]
+	var q queue[int]
+	var want []*TimerOf[int]
+	for step := range 20_000 {
+		switch r := rnd.IntN(10); {
+		case r < 4+step/5000%2:
+			timer := new(TimerOf[int])
+			s.put(&q.slot, never, timer)
+			want = append(want, timer)
+		case r < 6 && len(want) > 0:
+			require.Same(t, want[0], s.pop(&q))
+			want = want[1:]
+		case len(want) > 0:
+			i := rnd.IntN(len(want))
+			require.Same(t, &q.slot, s.chunkOf(want[i]).slot)
+			s.remove(want[i], rnd.Uint64())
+			want[i] = want[len(want)-1]
+			want = want[:len(want)-1]
+		}
+		require.Equal(t, len(want), q.len)
+		require.LessOrEqual(t, len(s.chunks)-len(s.free)-s.spares, 2+len(want)/chunkSize, "no gaps, and no chunk of a crowd")
+		if step%100 == 0 {
+			require.True(t, slices.Equal(want, q.first.timers(nil)))
+			kept := 0
+			for _, c := range s.chunks {
+				for i := 0; c != nil && i < chunkSize; i++ {
+					if c.entry[i] != nil {
+						kept++
+					}
+				}
+			}
+			require.Equal(t, len(want), kept, "must not keep others alive")
+		}
 	}
 }

@@ -47,13 +47,13 @@ func (w *WheelOf[V]) Stats() Stats {
 	w.timeMu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	levels, units := w.levels.stats()
-	return Stats{
+	due := w.backlog.len + w.undecided.len
+	s := Stats{
 		Tick:    w.clock.tick,
 		Now:     w.hand,
-		Due:     w.dueLen(),
-		Backlog: w.backlog.len(),
-		Pending: w.Len() - w.dueLen(),
+		Due:     due,
+		Backlog: w.backlog.len,
+		Pending: w.Len() - due,
 		Added:   w.added,
 		Expired: w.expired,
 		Saved:   w.saved,
@@ -63,18 +63,13 @@ func (w *WheelOf[V]) Stats() Stats {
 		Passes:  w.passes,
 		Stalls:  stalls,
 		Stalled: stalled,
-		Levels:  levels,
-		Units:   units,
 	}
-}
-
-func (l *levels[V]) stats() (timers [][]int, units []uint64) {
-	for _, v := range l.level {
-		slots := make([]int, v.size)
-		for i := range slots {
-			slots[i] = l.slot[v.first+i].len
+	for _, v := range w.levels.level {
+		timers := make([]int, v.size)
+		for i := range timers {
+			timers[i] = w.levels.slot[v.first+i].len
 		}
-		timers, units = append(timers, slots), append(units, v.unit)
+		s.Levels, s.Units = append(s.Levels, timers), append(s.Units, v.unit)
 	}
-	return timers, units
+	return s
 }

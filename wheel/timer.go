@@ -19,11 +19,10 @@ import (
 // All methods are safe for concurrent use.
 type TimerOf[V any] struct {
 	word  atomic.Uint64
-	wheel *WheelOf[V]   // set by Start, before the word says pending
-	delay atomic.Uint64 // in ticks; wheel.mu must be held to change it
+	wheel *WheelOf[V] // set by Start, before the word says pending
+	delay uint64      // in ticks; guarded by wheel.mu
 
-	// filed is the place of the timer's entry: in a slot while it is pending, and in the
-	// backlog or among the undecided while it is due. wheel.mu guards it.
+	// filed is the place of a running timer's entry. wheel.mu guards it.
 	filed uint32
 
 	// value is the zero value unless the timer runs. wheel.mu guards it.
@@ -40,49 +39,41 @@ type TimerOf[V any] struct {
 // Touch takes no lock, unless the timer is due. It does not ask the clock: "now" is the
 // published tick, see [WheelOf.Now].
 func (t *TimerOf[V]) Touch() bool {
-	old := t.word.Load()
-	if old&stateMask == pending {
-		next := touchedOn(t.wheel.clock.now.Load())
-		if old == next || t.word.CompareAndSwap(old, next) {
-			return true
-		}
-	}
-	return t.touch()
-}
-
-// touch is Touch after a lost race, and for a timer that is due or has ended.
-func (t *TimerOf[V]) touch() bool {
 	for {
-		old := t.word.Load()
-		switch old & stateMask {
+		switch old := t.word.Load(); old & stateMask {
 		case pending:
 			next := touchedOn(t.wheel.clock.now.Load())
 			if old == next || t.word.CompareAndSwap(old, next) {
 				return true
 			}
 		case due:
-			t.wheel.mu.Lock()
-			defer t.wheel.mu.Unlock()
-			return t.set(0, 0)
+			return t.save()
 		default:
 			return false
 		}
 	}
 }
 
-// touchFor is Touch for a timer with the given delay. It reports false if the timer is not
-// pending, or has another delay. If the delay is changed after the look at it, the word is, too.
-func (t *TimerOf[V]) touchFor(delay uint64) bool {
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || t.delay.Load() != delay {
-			return false
-		}
-		next := touchedOn(t.wheel.clock.now.Load()) | old&changes
-		if old == next || t.word.CompareAndSwap(old, next) {
-			return true
-		}
+// save is Touch for a due timer.
+func (t *TimerOf[V]) save() bool {
+	t.wheel.mu.Lock()
+	defer t.wheel.mu.Unlock()
+	return t.set(0)
+}
+
+// lock locks the wheel of a running timer, and returns it with the timer's word: from now on only a
+// touch of a pending timer can change that.
+func (t *TimerOf[V]) lock() (w *WheelOf[V], old word, ok bool) {
+	if !isRunning(t.word.Load()) {
+		return nil, 0, false // perhaps without a wheel yet
 	}
+	w = t.wheel
+	w.mu.Lock()
+	if old = t.word.Load(); !isRunning(old) {
+		w.mu.Unlock()
+		return nil, 0, false
+	}
+	return w, old, true
 }
 
 // Move moves the deadline to d from now, once: a later Touch goes back to the timer's own
@@ -90,14 +81,13 @@ func (t *TimerOf[V]) touchFor(delay uint64) bool {
 // expired or been removed. With d of zero or less the timer is due on the next tick. It
 // asks the clock and takes the wheel's lock.
 func (t *TimerOf[V]) Move(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
+	w, _, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.until = w.clock.ticks(sum(w.time(), max(d, 0)))
-	return t.set(rearmed, 0)
+	t.until = w.clock.ticks(sum(w.Time(0), max(d, 0)))
+	return t.set(rearmed)
 }
 
 // SetDelay changes the delay of later touches, and the deadline with it: d after the last
@@ -105,47 +95,25 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 // running. A due timer stays due. With d of zero or less each touch makes the timer due on the
 // next tick.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
+	w, old, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := t.word.Load()
-	if !isRunning(old) {
-		return false
-	}
-	t.delay.Store(w.clock.ticks(d))
+	t.delay = w.clock.ticks(d)
 	if old&stateMask == pending {
 		w.bringForward(t, old)
 	}
 	return true
 }
 
-// restart replaces the delay and the deadline of a running timer.
-func (t *TimerOf[V]) restart(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
-		return false
-	}
-	w := t.wheel
-	delay := w.clock.ticks(d)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !isRunning(t.word.Load()) {
-		return false
-	}
-	t.delay.Store(delay)
-	return t.set(0, oneChange)
-}
-
-// set touches a running timer, with the rearmed bit or without, and counts a change of its delay or none.
-// wheel.mu must be held.
-func (t *TimerOf[V]) set(bit, change word) bool {
+// set touches a running timer, with the rearmed bit or without. wheel.mu must be held.
+func (t *TimerOf[V]) set(bit word) bool {
 	w := t.wheel
 	w.Now()
 	for {
 		old := t.word.Load()
-		next := touchedOn(w.clock.now.Load()) | (old+change)&changes | bit
+		next := touchedOn(w.clock.now.Load()) | bit
 		switch old & stateMask {
 		case pending:
 			if t.word.CompareAndSwap(old, next) {
@@ -153,7 +121,7 @@ func (t *TimerOf[V]) set(bit, change word) bool {
 				return true
 			}
 		case due:
-			if w.backlog.has(t) && w.isAtLimit(t, w.clock.span(w.clock.now.Load())) {
+			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.limit(t) <= w.clock.span(w.clock.now.Load()) {
 				t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
 				return true
 			}
@@ -179,43 +147,29 @@ func (t *TimerOf[V]) Expire() (V, bool) { return t.end(expired, 0) }
 // end ends a timer. To expire, the timer must be due, and its word have all of the given bits.
 func (t *TimerOf[V]) end(state, bits word) (V, bool) {
 	var zero V
-	if !isRunning(t.word.Load()) {
+	w, old, ok := t.lock()
+	if !ok {
 		return zero, false
 	}
-	w := t.wheel
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		switch old & stateMask {
-		case pending:
-			if state == expired {
-				return zero, false
-			}
-			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-				continue // touched meanwhile
-			}
-			w.levels.slots.remove(t, w.hand)
-		case due:
-			if old&bits != bits {
-				return zero, false
-			}
-			w.dropDue(t)
-			t.word.Store(old&^stateMask | state)
-		default:
-			return zero, false
-		}
-		if state == expired {
-			w.countExpired(t.dueTick(old))
-		}
-		v := t.value
-		t.value = zero
-		w.live.Add(-1)
-		if w.funcs.Ended != nil {
-			w.funcs.Ended()
-		}
-		return v, true
+	if state == expired && (old&stateMask != due || old&bits != bits) {
+		return zero, false
 	}
+	for !t.word.CompareAndSwap(old, old&^stateMask|state) {
+		old = t.word.Load() // touched meanwhile
+	}
+	w.levels.slots.remove(t, w.hand)
+	if state == expired {
+		w.expired++
+		if late := w.Time(0) - w.clock.span(t.dueTick(old)); late >= 0 { // or it was handed over before its deadline
+			w.late.Observe(late)
+		}
+	}
+	v := t.value
+	t.value = zero
+	w.live.Add(-1)
+	w.funcs.Ended()
+	return v, true
 }
 
 // dueTick returns the due tick of a timer with the given word. wheel.mu must be held.
@@ -223,22 +177,7 @@ func (t *TimerOf[V]) dueTick(at word) uint64 {
 	if at&rearmed != 0 {
 		return t.until
 	}
-	return touchedTick(at) + t.delay.Load() + 1
-}
-
-// left returns how long it is until the deadline, or 0 if the timer is due or does not run.
-func (t *TimerOf[V]) left() time.Duration {
-	if t.word.Load()&stateMask != pending {
-		return 0
-	}
-	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at := t.word.Load()
-	if at&stateMask != pending {
-		return 0
-	}
-	return max(0, w.clock.span(t.dueTick(at))-w.Now())
+	return touchedTick(at) + t.delay + 1
 }
 
 // WasStarted reports whether the timer was ever started. An ended timer was, too.
@@ -246,10 +185,10 @@ func (t *TimerOf[V]) WasStarted() bool { return t.word.Load() != unstarted }
 
 // Value returns the timer's value, and whether the timer is running.
 func (t *TimerOf[V]) Value() (v V, running bool) {
-	if !isRunning(t.word.Load()) {
+	w, _, running := t.lock()
+	if !running {
 		return v, false
 	}
-	t.wheel.mu.Lock()
-	defer t.wheel.mu.Unlock()
-	return t.value, isRunning(t.word.Load())
+	defer w.mu.Unlock()
+	return t.value, true
 }

@@ -15,10 +15,10 @@ type times struct {
 	since  func() time.Duration // time since the start
 	asleep func() time.Duration // suspend time missing from since
 
-	timeMu  sync.Mutex // guards the fields below
-	pace    pace
-	lag     lagLog
-	stalled time.Duration // length of the stalls not reported yet
+	timeMu sync.Mutex // guards the fields below
+	pace   pace
+	lag    lagLog
+	told   time.Duration // of the length of all stalls
 }
 
 // Now returns the beginning of the present tick, by the wheel's time, and from now on touches
@@ -30,7 +30,18 @@ func (s *times) Now() time.Duration {
 		s.publish(s.pace.asleep)
 		s.timeMu.Unlock()
 	}
-	return s.clock.span(s.clock.now.Load())
+	return time.Duration(s.clock.now.Load()) * s.clock.tick
+}
+
+// Time returns the wheel's time as it was so long ago: the running time of the wheel by
+// then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
+// moment. It asks the clock. The wheel remembers 256 stalls. After more, the result may be too
+// late, by a third of its age at most, and is never too early.
+func (s *times) Time(ago time.Duration) time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	since := s.since()
+	return s.pace.at(since) - s.pace.counted(since, ago)
 }
 
 // Lost returns how much longer the world has gone on than the wheel's time: by all stalls, and the graces
@@ -51,48 +62,22 @@ func (s *times) look(asleep time.Duration) (now time.Duration, tick uint64) {
 // publish is look. timeMu must be held.
 func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 	c := &s.clock
-	now, stalled := s.pace.look(s.since(), asleep)
-	s.stalled += stalled
+	now = s.pace.look(s.since(), asleep)
 	looked := now // at the last look
 	tick = uint64(now / c.tick)
 	if last := c.now.Load(); tick > last {
 		// A touch dated by last read it before this store, so before the second look at the
 		// clock.
 		c.now.Store(tick)
-		left, stalled := s.pace.look(s.since(), asleep)
-		s.stalled += stalled
-		s.lag.left(tick, left-c.span(last+1))
-		looked = left
+		looked = s.pace.look(s.since(), asleep)
+		s.lag.left(tick, looked-time.Duration(last+1)*c.tick)
 	}
 	over := int64(math.MaxInt64) // in a grace the hand looks at the clock, and nobody else
 	if s.pace.grace == 0 {
-		over = int64(sum(s.pace.looked, c.span(tick+1)-looked))
+		over = int64(s.pace.looked + time.Duration(tick+1)*c.tick - looked)
 	}
 	c.over.Store(over)
 	return now, tick
-}
-
-// time returns the wheel's time.
-func (s *times) time() time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	return s.pace.at(s.since())
-}
-
-// timeAgo returns the wheel's time of an earlier instant: never too early, and too late as counted says.
-func (s *times) timeAgo(ago time.Duration) time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	since := s.since()
-	return s.pace.at(since) - s.pace.counted(since, ago)
-}
-
-// lagOf returns an upper bound of the time from the end of a tick to the last touch dated
-// by it.
-func (s *times) lagOf(tick uint64) time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	return s.lag.of(tick)
 }
 
 // lastOf returns the last instant of touches dated by a tick: its end and its lag, or the
@@ -121,7 +106,7 @@ func (s *times) waitFor(wake time.Duration) time.Duration {
 func (s *times) takeStalled() time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()
-	stalled := s.stalled
-	s.stalled = 0
+	stalled := s.pace.stalled - s.told
+	s.told = s.pace.stalled
 	return stalled
 }

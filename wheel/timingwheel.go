@@ -71,11 +71,15 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
+	_, e := s.table.Load().find(key, hash)
+	if e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		e.value = value
 		return nil
 	}
-	e := &entry[K, V]{key: key, value: value}
+	if e != nil {
+		e.timer.Remove()
+	}
+	e = &entry[K, V]{key: key, value: value}
 	if err := tw.engine.Start(&e.timer, e, delay); err != nil {
 		return err
 	}
@@ -85,11 +89,11 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 
 // MoveTimer sets the deadline of a pending key to delay from now. A nil error means: the
 // key will be pending until then. It returns [ErrNotFound] if the key is not pending, and
-// otherwise fails like SetTimer. If delay is the same as in the last SetTimer or MoveTimer,
-// it takes no lock.
+// otherwise fails like SetTimer. If delay is the same as in the last SetTimer, it takes no
+// lock: to change a key's delay for good, call SetTimer.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s, hash := tw.shard(key)
-	if e := s.find(key, hash); e != nil && e.timer.touchFor(tw.engine.clock.ticks(delay)) {
+	if _, e := s.table.Load().find(key, hash); e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		return nil
 	}
 	if err := tw.check(key, delay); err != nil {
@@ -97,7 +101,7 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil && e.timer.restart(delay) {
+	if _, e := s.table.Load().find(key, hash); e != nil && e.timer.Move(delay) {
 		return nil
 	}
 	return tw.notFound()
@@ -112,7 +116,7 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	s, hash := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(key, hash); e != nil {
+	if _, e := s.table.Load().find(key, hash); e != nil {
 		s.remove(e, hash)
 		if _, ok := e.timer.Remove(); ok {
 			return nil

@@ -387,7 +387,7 @@ func TestForgetKeepsTheNewTimerOfAKey(t *testing.T) {
 	require.NoError(t, tw.SetTimer("k", 2, time.Hour))
 	tw.forget(old)
 	require.NoError(t, tw.MoveTimer("k", time.Hour))
-	require.False(t, old.timer.restart(time.Hour))
+	require.False(t, old.timer.Move(time.Hour))
 }
 
 func TestKeyedOptions(t *testing.T) {

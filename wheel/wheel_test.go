@@ -72,8 +72,8 @@ func TestTheLongestDelayNeverFires(t *testing.T) {
 		timer := w.AfterFunc(math.MaxInt64, func() { t.Error("fired") })
 		time.Sleep(time.Hour)
 		require.True(t, timer.Touch())
-		require.Greater(t, timer.Left(), 200*365*24*time.Hour)
-		require.True(t, timer.Remove())
+		require.Greater(t, timer.left(), 200*365*24*time.Hour)
+		require.True(t, remove(timer))
 	})
 }
 
@@ -97,7 +97,7 @@ func TestTouchedTimerLivesUntilItsDelayHasPassedOnceMore(t *testing.T) {
 		require.False(t, timer.Touch())
 		require.False(t, timer.Move(time.Second))
 		require.False(t, timer.SetDelay(time.Second))
-		require.False(t, timer.Remove())
+		require.False(t, remove(timer))
 	})
 }
 
@@ -106,13 +106,13 @@ func TestMoveIsForOnceAndSetDelayForGood(t *testing.T) {
 		w := newTestWheel(t, Config{Tick: 10 * ms})
 		timer := w.AfterFunc(time.Second, func() {})
 		require.True(t, timer.Move(time.Minute))
-		require.GreaterOrEqual(t, timer.Left(), time.Minute)
+		require.GreaterOrEqual(t, timer.left(), time.Minute)
 		require.True(t, timer.Touch())
-		require.InDelta(t, time.Second, timer.Left(), float64(20*ms))
+		require.InDelta(t, time.Second, timer.left(), float64(20*ms))
 		require.True(t, timer.SetDelay(time.Minute))
 		time.Sleep(59 * time.Second)
 		require.True(t, timer.Touch())
-		require.Greater(t, timer.Left(), 59*time.Second)
+		require.Greater(t, timer.left(), 59*time.Second)
 		require.True(t, timer.SetDelay(100*ms))
 		time.Sleep(121 * ms)
 		synctest.Wait()
@@ -125,7 +125,7 @@ func TestLeftWhileTheHandSleeps(t *testing.T) {
 		w := newTestWheel(t, Config{Tick: 10 * ms, MaxSleep: 500 * ms})
 		timer := w.AfterFunc(time.Minute, func() {})
 		time.Sleep(30*time.Second + 490*ms)
-		require.InDelta(t, 29*time.Second+510*ms, timer.Left(), float64(20*ms))
+		require.InDelta(t, 29*time.Second+510*ms, timer.left(), float64(20*ms))
 	})
 }
 
@@ -134,12 +134,12 @@ func TestLongDelaysAreRoundedUpByATouch(t *testing.T) {
 		w := newTestWheel(t, Config{Tick: time.Millisecond})
 		const year = 365*24*time.Hour + time.Millisecond // an odd number of ticks
 		timer := w.AfterFunc(year, func() {})
-		require.InDelta(t, year, timer.Left(), float64(2*ms))
+		require.InDelta(t, year, timer.left(), float64(2*ms))
 		require.True(t, timer.Touch())
-		require.GreaterOrEqual(t, timer.Left(), year)
-		require.Less(t, timer.Left(), year+year>>25)
+		require.GreaterOrEqual(t, timer.left(), year)
+		require.Less(t, timer.left(), year+year>>25)
 		require.True(t, timer.Touch())
-		require.Less(t, timer.Left(), year+year>>25, "rounding must not add up")
+		require.Less(t, timer.left(), year+year>>25, "rounding must not add up")
 	})
 }
 
@@ -181,10 +181,10 @@ func TestPendingTimerCanNotBeExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{})
 		timer := w.AfterFunc(time.Second, func() {})
-		_, ok := timer.of.Expire()
+		_, ok := timer.Expire()
 		require.False(t, ok)
-		require.False(t, timer.of.Rearm(time.Hour))
-		require.False(t, timer.of.TouchAt(0))
+		require.False(t, timer.Rearm(time.Hour))
+		require.False(t, timer.TouchAt(0))
 		require.True(t, timer.Touch())
 	})
 }
@@ -205,7 +205,7 @@ func TestBlockingCallbackHoldsUpNobodyAndCancelsLate(t *testing.T) {
 		require.Empty(t, order.all())
 		require.Equal(t, 3, w.Stats().Due, "the hand went on")
 		require.Equal(t, 3, w.Stats().Backlog)
-		require.True(t, b.Remove())
+		require.True(t, remove(b))
 		require.True(t, c.Move(10*time.Second))
 		close(release)
 		synctest.Wait()
@@ -275,7 +275,7 @@ func TestCallbacksMayCallBackIn(t *testing.T) {
 		other := w.AfterFunc(time.Hour, func() {})
 		self.Store(w.AfterFunc(time.Second, func() {
 			require.False(t, self.Load().Touch(), "its own expiry is decided")
-			require.False(t, self.Load().Remove())
+			require.False(t, remove(self.Load()))
 			require.True(t, other.Move(2*time.Hour))
 			require.Equal(t, 1, w.Len())
 			_ = w.Stats()
@@ -298,11 +298,11 @@ func TestStop(t *testing.T) {
 		require.Zero(t, w.Len())
 		require.False(t, timer.Touch())
 		require.False(t, timer.Move(time.Second))
-		require.False(t, timer.Remove())
+		require.False(t, remove(timer))
 		late := w.AfterFunc(time.Second, func() { t.Error("ran after Stop") })
 		require.False(t, late.Touch())
-		require.False(t, late.Remove())
-		_, err := w.engine.Add(func() {}, time.Second)
+		require.False(t, remove(late))
+		_, err := w.Add(func() {}, time.Second)
 		require.ErrorIs(t, err, ErrClosed)
 		time.Sleep(time.Minute)
 	})
@@ -394,7 +394,7 @@ func TestBusyWorkersGetNoHelp(t *testing.T) {
 		*now += 10 * ms
 		w.advance()
 	}
-	require.Equal(t, 100, w.dueLen())
+	require.Equal(t, 100, w.Stats().Due)
 	w.mu.Lock()
 	w.workers.most, w.workers.running = 20, 2
 	for _, tick := range []struct{ took, running int }{{2 * busyWorker, 2}, {2*busyWorker - 1, 4}, {4 * busyWorker, 4}, {0, 8}} {
@@ -469,8 +469,8 @@ func TestIdleOfADeadlineBeyondTheEndOfTime(t *testing.T) {
 		synctest.Wait()
 		require.True(t, timer.Touch())
 		time.Sleep(ms)
-		require.LessOrEqual(t, timer.of.idle(), ms)
-		require.Greater(t, timer.Left(), 30*365*24*time.Hour)
+		require.LessOrEqual(t, timer.idle(), ms)
+		require.Greater(t, timer.left(), 30*365*24*time.Hour)
 	})
 }
 
@@ -479,15 +479,15 @@ func TestZeroTimerDoesNotRun(t *testing.T) {
 	require.False(t, timer.Touch())
 	require.False(t, timer.Move(time.Second))
 	require.False(t, timer.SetDelay(time.Second))
-	require.False(t, timer.Remove())
-	require.Zero(t, timer.Left())
-	at, quiet := timer.of.Touched()
+	require.False(t, remove(&timer))
+	require.Zero(t, timer.left())
+	at, quiet := timer.Touched()
 	require.Zero(t, at)
 	require.False(t, quiet)
-	require.Zero(t, timer.of.Look())
-	require.False(t, timer.of.Rearm(time.Hour))
-	require.False(t, timer.of.HandOver())
-	_, running := timer.of.Value()
+	require.Zero(t, timer.Look())
+	require.False(t, timer.Rearm(time.Hour))
+	require.False(t, timer.HandOver())
+	_, running := timer.Value()
 	require.False(t, running)
 }
 
@@ -497,7 +497,7 @@ func TestTimerSavedAtTheLastMomentDoesNotRun(t *testing.T) {
 		w := newTestWheel(t, Config{})
 		ran := 0
 		timer := w.AfterFunc(time.Second, func() { ran++ })
-		w.engine.funcs.Due(&timer.of, nil)
+		w.funcs.Due(timer, nil)
 		require.Zero(t, ran)
 		require.True(t, timer.Touch())
 	})
@@ -509,14 +509,14 @@ func TestStartRefuses(t *testing.T) {
 		w2 := newTestWheel(t, Config{})
 		var timer Timer
 		for _, d := range []time.Duration{0, -1} {
-			require.ErrorIs(t, w.engine.Start(&timer.of, nil, d), ErrArgument)
+			require.ErrorIs(t, w.Start(&timer, nil, d), ErrArgument)
 		}
-		require.NoError(t, w.engine.Start(new(TimerOf[func()]), func() {}, 1))
-		require.NoError(t, w.engine.Start(&timer.of, func() {}, time.Second))
-		require.ErrorIs(t, w.engine.Start(&timer.of, func() {}, time.Second), ErrArgument)
-		require.True(t, timer.Remove())
-		require.ErrorIs(t, w2.engine.Start(&timer.of, func() {}, time.Second), ErrArgument)
-		require.ErrorIs(t, w.engine.Start(&timer.of, func() {}, time.Second), ErrArgument, "a timer runs once")
+		require.NoError(t, w.Start(new(TimerOf[func()]), func() {}, 1))
+		require.NoError(t, w.Start(&timer, func() {}, time.Second))
+		require.ErrorIs(t, w.Start(&timer, func() {}, time.Second), ErrArgument)
+		require.True(t, remove(&timer))
+		require.ErrorIs(t, w2.Start(&timer, func() {}, time.Second), ErrArgument)
+		require.ErrorIs(t, w.Start(&timer, func() {}, time.Second), ErrArgument, "a timer runs once")
 		require.False(t, timer.Touch())
 		require.PanicsWithValue(t, "wheel: AfterFunc with a nil function", func() { w.AfterFunc(1, nil) })
 	})
@@ -688,7 +688,7 @@ func TestChurnLeavesNothingBehind(t *testing.T) {
 			}
 			f := failer{t}
 			for i := range churn {
-				require.True(f, w.AfterFunc(time.Hour+time.Duration(i%977)*time.Second, func() {}).Remove())
+				require.True(f, remove(w.AfterFunc(time.Hour+time.Duration(i%977)*time.Second, func() {})))
 			}
 			for range rounds {
 				for _, timer := range timers {
@@ -697,7 +697,7 @@ func TestChurnLeavesNothingBehind(t *testing.T) {
 				}
 			}
 			require.Equal(t, live, w.Len())
-			require.LessOrEqual(t, len(w.engine.levels.slots.chunks), live/chunkSize+2*minSpare+len(w.engine.levels.slot))
+			require.LessOrEqual(t, len(w.levels.slots.chunks), live/chunkSize+2*minSpare+len(w.levels.slot))
 			w.Stop()
 		}
 	})
@@ -856,7 +856,7 @@ func TestRearmForEver(t *testing.T) {
 	r.wheel.funcs.Limit = nil
 	r.now += time.Hour
 	r.wheel.advance()
-	require.Zero(t, r.wheel.dueLen())
+	require.Zero(t, r.wheel.Stats().Due)
 }
 
 // A deadline of its own is exact to the tick, however late the hand is.

@@ -3,19 +3,16 @@ package wheel
 // A timer's word holds the tick of its last touch, and its state. So one compare-and-swap
 // settles each race between a touch, a removal and the hand:
 //
-//	63                            21        5      4      3      2      0
-//	+-------------------------------+---------+------+---------+----------+
-//	| touched: a tick, 43 bits      | changes | seen | rearmed |  state   |
-//	+-------------------------------+---------+------+---------+----------+
+//	63                                      5      4      3     2      0
+//	+-----------------------------------------+------+---------+----------+
+//	| touched: a tick, 59 bits                | seen | rearmed |  state   |
+//	+-----------------------------------------+------+---------+----------+
 //
 // The word holds no deadline. The hand derives it when it visits the timer: the tick of the
 // last touch and the delay, and one tick more, since the touch may have come at the very
 // end of its tick. A rearmed timer has a deadline of its own instead, TimerOf.until. Look
 // sets the bit seen. A touch clears seen and rearmed, even in the tick of Look or Rearm. So
 // a bit still set means: no touch since.
-//
-// A [TimingWheel] has its own touch, which is right for one delay only. So its timers count
-// the changes of their delay in the word, and start again from 0 after 65,536.
 //
 // The states, and their changes:
 //
@@ -39,10 +36,7 @@ const (
 	rearmed   word = 1 << 3
 	seen      word = 1 << 4
 
-	oneChange word = 1 << 5
-	changes   word = 1<<touchedShift - oneChange
-
-	touchedShift = 21
+	touchedShift = 5
 )
 
 // touchedOn returns the word of a pending timer after a touch on a tick.
@@ -50,6 +44,9 @@ func touchedOn(tick uint64) word { return tick<<touchedShift | pending }
 
 // touchedTick returns the tick of the last touch.
 func touchedTick(w word) uint64 { return w >> touchedShift }
+
+// isQuiet reports whether nobody has touched a running timer since it was rearmed or looked at.
+func isQuiet(w word) bool { return w&(rearmed|seen) != 0 }
 
 // isRunning reports whether a timer is pending, or due and not decided.
 func isRunning(w word) bool {

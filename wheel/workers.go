@@ -21,7 +21,7 @@ type workers struct {
 
 // employ starts workers for the backlog. w.mu must be held.
 func (w *WheelOf[V]) employ() {
-	if w.backlog.len() > 0 {
+	if w.backlog.len > 0 {
 		w.employAtMost(min(w.workers.most, max(2, runtime.GOMAXPROCS(0))))
 	}
 }
@@ -40,7 +40,7 @@ func (w *WheelOf[V]) help() {
 }
 
 func (w *WheelOf[V]) employAtMost(most int) {
-	for n := min(most-w.workers.running, w.backlog.len()); n > 0; n-- {
+	for n := min(most-w.workers.running, w.backlog.len); n > 0; n-- {
 		w.workers.running++
 		go w.work()
 	}
@@ -68,13 +68,13 @@ func (w *WheelOf[V]) work() {
 func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.backlog.len() == 0 {
+	if w.closed || w.backlog.len == 0 {
 		w.workers.running--
 		return nil, v, false
 	}
-	t = w.backlog.pop()
+	t = w.levels.slots.pop(&w.backlog)
 	w.workers.taken++
-	w.undecided.add(t)
+	w.levels.slots.put(&w.undecided, never, t)
 	return t, t.value, true
 }
 

@@ -3,17 +3,10 @@
 package browsertest
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"image/png"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +18,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
-	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 const (
@@ -275,76 +267,4 @@ func TestThePolicyForbidsMarkup(t *testing.T) {
 		_, err := chromedp.Run(b.Context(), chromedp.Evaluate[string](bad, chromedp.EvalAwaitPromise))
 		require.Error(t, err, bad)
 	}
-}
-
-var screenshots = flag.String("screenshots", "", "`directory` in which to keep screenshots of the page")
-
-// The pictures of docs/debug-page.md, at the pace of the world, which takes two minutes.
-func TestScreenshots(t *testing.T) {
-	if *screenshots == "" {
-		t.Skip("-screenshots does not say where to keep them")
-	}
-	const conns = 2400
-	load, err := Start(conns, 1)
-	require.NoError(t, err)
-	defer load.Close()
-	page, err := debughttp.New(load.Keeper, debughttp.Config{Name: "gateway"})
-	require.NoError(t, err)
-	defer page.Close()
-	_, url := serve(t, page)
-	time.Sleep(10 * time.Second)
-	b := tab.Open(t, url, 1440, 1060)
-	time.Sleep(35 * time.Second)
-	require.NoError(t, load.Keeper.Update(Probing(conns, 1)))
-	time.Sleep(75 * time.Second)
-	keep(t, b, "debug-page.png", "dark", 1440, 1060, 0)
-	keep(t, b, "debug-page-light.png", "light", 1440, 1060, 1000)
-	keep(t, b, "debug-page-phone.png", "dark", 390, 1180, 0)
-}
-
-// The pictures of docs/debug-page.md with 100,000 connections.
-func TestScreenshotsOfConnections(t *testing.T) {
-	if *screenshots == "" {
-		t.Skip("-screenshots does not say where to keep them")
-	}
-	k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
-	require.NoError(t, err)
-	defer k.Close()
-	page, err := debughttp.New(k, debughttp.Config{Name: "gateway", Label: Label, CloseToken: token})
-	require.NoError(t, err)
-	defer page.Close()
-	crowd, err := Crowd(k, 101_300)
-	require.NoError(t, err)
-	for begin := time.Now(); time.Since(begin) < 45*time.Second; time.Sleep(time.Millisecond) {
-		for range 4 {
-			keepalive.Touch(crowd[rand.N(len(crowd))])
-		}
-	}
-	for i := range 1300 {
-		crowd[i*77].Leave([]keepalive.Reason{keepalive.ReasonPeer, keepalive.ReasonLocal, keepalive.ReasonPeer, keepalive.ReasonTooMany}[rand.N(4)])
-		time.Sleep(time.Millisecond)
-	}
-	_, url := serve(t, page)
-	b := tab.Open(t, url+"?view=connections&sort=addr&addr=10.0.0.0/15&order=desc", 1280, 860)
-	b.Until(`document.body.dataset.drawn >= 2`)
-	keep(t, b, "connections.png", "light", 1280, 860, 0)
-	b.Click(`#show-closed`)
-	b.Until(`$("summary").textContent === "1 to 100 of 1,000"`)
-	keep(t, b, "connections-closed.png", "dark", 1280, 860, 0)
-	b.Do(chromedp.Navigate(url + "?view=connections&label=client-07&sort=idle"))
-	b.Until(`document.body.dataset.drawn >= 2`)
-	keep(t, b, "connections-phone.png", "dark", 390, 844, 0)
-}
-
-// keep keeps a picture. It must be less than 300 KB.
-func keep(t *testing.T, b *tab.Tab, name, scheme string, width, height int64, scroll int) {
-	t.Helper()
-	b.Dress(scheme, width, height)
-	tab.Eval[bool](b, fmt.Sprintf(`(scrollTo(0, %d), true)`, scroll))
-	pixels, err := png.Decode(bytes.NewReader(b.Picture(2 * time.Second)))
-	require.NoError(t, err)
-	var small bytes.Buffer
-	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, pixels))
-	require.NoError(t, errors.Join(os.MkdirAll(*screenshots, 0o755), os.WriteFile(filepath.Join(*screenshots, name), small.Bytes(), 0o644)))
-	require.Less(t, small.Len(), 300_000, name)
 }

@@ -48,7 +48,7 @@ func (e *Engine) OnData(h func(c *nbio.Conn, data []byte)) {
 // OnDataPtr is OnData for a function that may keep the buffer.
 func (e *Engine) OnDataPtr(h func(c *nbio.Conn, data *[]byte)) {
 	e.Engine.OnDataPtr(func(nb *nbio.Conn, data *[]byte) {
-		if c := conns.Of(nb); c.Enter(len(*data)) {
+		if c, ok := conns.Enter(nb, len(*data)); ok {
 			defer c.Leave()
 			h(nb, data)
 		}
@@ -59,8 +59,8 @@ func (e *Engine) OnDataPtr(h func(c *nbio.Conn, data *[]byte)) {
 // then.
 func (e *Engine) OnRead(h func(c *nbio.Conn)) {
 	e.Engine.OnRead(func(nb *nbio.Conn) {
-		c := conns.Of(nb)
-		if !c.Enter(0) {
+		c, ok := conns.Enter(nb, 0)
+		if !ok {
 			c.Discard()
 			return
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/conns"
 	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/looptest"
 )
 
@@ -324,6 +325,20 @@ func TestRefusedConnectionIsNotHeardOf(t *testing.T) {
 }
 
 // Dialled connections are guarded before the program hears of them.
+// A goroutine of nbio's has read bytes, and hands them over when all is over.
+func TestBytesAfterTheEndAreNotForTheProgram(t *testing.T) {
+	p := run(t, keepalive.Config{}, nil)
+	client, conn := p.dial(t)
+	c, ok := conns.Enter(conn, 1)
+	require.True(t, ok)
+	c.Leave()
+	client.Close()
+	receive(t, p.closed)
+	require.Eventually(t, func() bool { return conns.Of(conn) == nil }, eternal, ms)
+	_, ok = conns.Enter(conn, 1)
+	require.False(t, ok)
+}
+
 func TestDialledConnectionsAreGuarded(t *testing.T) {
 	t.Parallel()
 	p := run(t, keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 2}}, nil)

@@ -14,28 +14,23 @@ type fault struct {
 var faults = []fault{
 	{
 		name: "wheel-touch-lost-race", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",
-		from: "			return true\n		}\n	}\n	return t.touch()\n",
-		to:   "			return true\n		}\n		return true\n	}\n	return t.touch()\n",
+		from: "				return true\n			}\n		case due:\n			return t.save()\n",
+		to:   "				return true\n			}\n			return true\n		case due:\n			return t.save()\n",
 	},
 	{
 		name: "wheel-expire-looks-before-lock", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",
-		from: `	w := t.wheel
+		from: `	if !isRunning(t.word.Load()) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		switch old & stateMask {
-		case pending:
-			if state`,
-		to: `	w := t.wheel
-	old := t.word.Load()
+	if old = t.word.Load(); !isRunning(old) {`,
+		to: `	if old = t.word.Load(); !isRunning(old) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		switch old & stateMask {
-		case pending:
-			old = t.word.Load()
-			if state`,
+	if !isRunning(old) {`,
 	},
 	{
 		name: "wheel-visit-stores-blindly", tests: "./wheel", run: racesOfWheel, file: "wheel/hand.go",

@@ -20,14 +20,14 @@ type End uint8
 
 // The ends of condemned connections.
 const (
-	WhenAllowed   End = iota // when the rate allows it
-	AtOnce                   // whatever the rate
-	Between                  // when no exchange is under way, whatever the rate
-	UnlessRead               // when the rate allows it, unless bytes have come within ReadIdle by then
-	UnlessWritten            // when the rate allows it, unless bytes were sent within WriteIdle by then
+	WhenAllowed   End = iota // when the pace allows it
+	AtOnce                   // whatever the pace
+	Between                  // when no exchange is under way, whatever the pace
+	UnlessRead               // when the pace allows it, unless bytes have come within ReadIdle by then
+	UnlessWritten            // when the pace allows it, unless bytes were sent within WriteIdle by then
 )
 
-// isPaced reports whether the rate bounds it.
+// isPaced reports whether the pace bounds it.
 func (e End) isPaced() bool { return e != AtOnce && e != Between }
 
 // isSealed reports whether no other limit counts any more. Until the end of an exchange, which may take long, all do.
@@ -61,7 +61,7 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	return d.doomed()
 }
 
-// next returns when a condemned connection is closed. Until the rate allows its close, its peer may still fall
+// next returns when a condemned connection is closed. Until the pace allows its close, its peer may still fall
 // silent. Each visit tries anew: so the instant of the next try needs no place in State.
 func (q Doom) next(p *Policy, e *Evidence) Time {
 	switch {
@@ -115,7 +115,7 @@ func (d *decision) isRequested(end Time) bool {
 	return (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
 }
 
-// IsLeaving reports whether a connection is to be closed, and only waits for the rate, or for the end of an exchange.
+// IsLeaving reports whether a connection is to be closed, and only waits for the pace, or for the end of an exchange.
 // quiet is Evidence.Quiet.
 func (s State) IsLeaving(quiet bool) bool {
 	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Leaving

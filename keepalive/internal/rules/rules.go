@@ -9,7 +9,7 @@
 //
 //	file        the deadline                            what happens then
 //	----        ------------                            -----------------
-//	doom.go     at once, when the rate allows, or       the end, whatever its peer says
+//	doom.go     at once, when the pace allows, or       the end, whatever its peer says
 //	            between two exchanges
 //	            when room is needed                     the end, unless it was heard
 //	age.go      MaxAge after the opening, the grace     the user is told; the end
@@ -17,7 +17,7 @@
 //	idle.go     ReadIdle after the last byte read,      the user is asked
 //	            WriteIdle after the last one written
 //	check.go    when a check of the user's is due       the user inspects it
-//	silence.go  a timeout after the last touch          the user is asked, unless heard.go
+//	silence.go  a timeout after the last touch          the user is asked, unless examine.go
 //	                                                    finds life in the socket
 //	            FirstMessage after the opening          the same
 //	            a timeout after the peer took nothing   the user is asked
@@ -69,7 +69,7 @@ type Evidence struct {
 
 	// What came of the outcomes before, in this visit.
 	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
-	Retry   Time      // after a paced Close that the rate did not allow: when to try again, in another visit; or 0
+	Retry   Time      // after a paced Close that the pace did not allow: when to try again, in another visit; or 0
 	Answer  Answer    // after Ask and Probe, in this silence of the peer
 	Idle    [2]Answer // the same for ReadIdle and WriteIdle: each is asked about once in a visit
 }
@@ -117,7 +117,7 @@ type Socket struct {
 // Action is what is to be done.
 type Action uint8
 
-// All actions. The first two end a visit, and so does Close unless the rate does not allow it.
+// All actions. The first two end a visit, and so does Close unless the pace does not allow it.
 const (
 	Wait    Action = iota // until Outcome.Until
 	Heard                 // count a touch at Outcome.Until
@@ -134,7 +134,7 @@ type Outcome struct {
 	Until  Time
 	Why    Reason
 	Anyway bool // close it even if it was touched meanwhile
-	Paced  bool // close it only if the rate allows that, or else decide anew
+	Paced  bool // close it only if the pace allows that, or else decide anew
 
 	// What is counted.
 	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check

@@ -26,7 +26,7 @@ const (
 	Opened                 // for its first message
 	Probing                // for the answer to a probe
 	Extended               // as the user has said; if the connection is held, for its peer to take what was written
-	Leaving                // for the rate to allow its close
+	Leaving                // for the pace to allow its close
 	Ignored                // for nothing: this silence does not matter
 )
 
@@ -45,7 +45,7 @@ func silenceAdapt(p *Policy, s *State, now Time) {
 		s.Silence = Silence{}
 	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
 		s.Silence = q.again()
-	case q.Stage == Leaving && !q.Slow: // the rate may be another one
+	case q.Stage == Leaving && !q.Slow: // the pace may be another one
 		s.Silence.Until = now
 	}
 }
@@ -68,14 +68,14 @@ func (d *decision) silent() Outcome {
 		return d.wait(due)
 	case d.e.Anew: // another visit decides about the silence since then
 		return d.wait(d.now.Add(d.p.Tick))
-	case d.s.Silence.Stage == Leaving && d.e.Retry > 0 && !d.s.Doom.isSealed(): // just now it was over, and the rate did not allow its close
+	case d.s.Silence.Stage == Leaving && d.e.Retry > 0 && !d.s.Doom.isSealed(): // just now it was over, and the pace did not allow its close
 		return d.over(why)
 	case d.s.Holds > 0:
 		return d.held()
 	case d.e.Answer.Probed == Sent && d.now >= due && d.nextProbe() > 0: // its answer is to come, and nobody looks for it yet
 		return d.listen(d.nextProbe())
 	}
-	if out, heard := d.heard(due); heard {
+	if out, heard := d.examine(due); heard {
 		return out
 	}
 	switch {

@@ -42,7 +42,7 @@ func Wrap(engine *nbhttp.Engine, k *keepalive.Keeper) *Engine {
 	}
 	engine.Engine.OnOpen(func(nb *nbio.Conn) { conns.Open(k, nb) })
 	engine.OnData(func(nb *nbio.Conn, data []byte) {
-		if c := conns.Of(nb); c.Enter(len(data)) {
+		if c, ok := conns.Enter(nb, len(data)); ok {
 			defer c.Leave()
 			nb.DataHandler()(nb, data)
 		}

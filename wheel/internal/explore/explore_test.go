@@ -26,11 +26,10 @@ var small = []patch{
 	{"timingwheel.go", "const shardBits = 6", "const shardBits = 1"},
 }
 
-// single has a chunk for each timer. The hand and All let go of the lock after each chunk.
+// single has a chunk for each timer. The hand lets go of the lock after each chunk.
 var single = []patch{
 	{"slots.go", "chunkSize = 1<<chunkBits - 5", "chunkSize = 1"},
 	{"hand.go", "breath = 8", "breath = 1"},
-	{"all.go", "const share = 64", "const share = 1"},
 }
 
 const (

@@ -145,9 +145,9 @@ func (c *call) parts() int {
 // that the call takes for now, any since its begin, and in the choice of a visit.
 func (m *model) variants(c *call) (n int) {
 	switch c.op {
-	case touch, moveKey, moveKeyOther, start, touchAtPast, touchAtNow:
+	case touch, moveKey, start, touchAtPast, touchAtNow:
 		return int(m.tick-c.tick) + 1
-	case moveShort, moveLong:
+	case moveShort, moveLong, moveKeyOther:
 		return c.untils() * (int(m.tick-c.tick) + 1)
 	case advance, rest:
 		return 2
@@ -217,9 +217,9 @@ func (m *model) apply(c *call, part, variant int) bool {
 	}
 	on := c.tick + uint64(variant)
 	switch c.op {
-	case touch:
+	case touch, moveKey:
 		return m.touch(c.timer, on, c.began)
-	case moveShort, moveLong:
+	case moveShort, moveLong, moveKeyOther:
 		ok := m.touch(c.timer, c.tick+uint64(variant/c.untils()), c.began)
 		until := ticks(c.began+d) + uint64(variant%c.untils())
 		t.rearmed, t.until, t.deadline, t.latest = true, until, c.began+d, c.over+d
@@ -246,9 +246,6 @@ func (m *model) apply(c *call, part, variant int) bool {
 		m.handOver(c.timer)
 	case value:
 		return a.timer == c.timer
-	case moveKey, moveKeyOther:
-		t.delay = ticks(d)
-		return m.touch(c.timer, on, c.began)
 	case start:
 		t.delay = ticks(d)
 		return m.touch(c.timer, on, c.began)

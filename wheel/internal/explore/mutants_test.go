@@ -1,7 +1,5 @@
 package explore_test
 
-import "slices"
-
 // mutant is a fault for the explorer to find.
 type mutant struct {
 	name    string
@@ -14,17 +12,10 @@ const quick = 6
 // mutants are faults of the engine. Each is a small change of the product's source.
 var mutants = []mutant{
 	{"a blind store in Touch", []patch{{
-		"timer.go", `		if old == next || t.word.CompareAndSwap(old, next) {
-			return true
-		}
-	}
-	return t.touch()`, `		t.word.Store(next)
-		return true
-	}
-	return t.touch()`,
+		"timer.go", "			if old == next || t.word.CompareAndSwap(old, next) {\n", "			if t.word.Store(next); true {\n",
 	}}},
 	{"Touch does not look again after a lost race", []patch{{
-		"timer.go", "			return true\n		}\n	}\n	return t.touch()\n", "			return true\n		}\n		return true\n	}\n	return t.touch()\n",
+		"timer.go", "				return true\n			}\n		case due:\n			return t.save()\n", "				return true\n			}\n			return true\n		case due:\n			return t.save()\n",
 	}}},
 	{"Move does not bring the visit forward", []patch{{
 		"timer.go", "				w.bringForward(t, next)\n", "",
@@ -35,61 +26,42 @@ var mutants = []mutant{
 	{"the visit stores blindly", []patch{{
 		"hand.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
 	}}},
-	{"Expire looks before it has the lock", []patch{{
-		"timer.go", `	w := t.wheel
+	{"a method looks before it has the lock", []patch{{
+		"timer.go", `	if !isRunning(t.word.Load()) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		switch old & stateMask {
-		case pending:
-			if state`, `	w := t.wheel
-	old := t.word.Load()
+	if old = t.word.Load(); !isRunning(old) {`, `	if old = t.word.Load(); !isRunning(old) {
+		return nil, 0, false // perhaps without a wheel yet
+	}
+	w = t.wheel
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		switch old & stateMask {
-		case pending:
-			old = t.word.Load()
-			if state`,
+	if !isRunning(old) {`,
 	}}},
 	{"Touch reads the tick before the word", []patch{{
-		"timer.go", `	old := t.word.Load()
-	if old&stateMask == pending {
+		"timer.go", `		switch old := t.word.Load(); old & stateMask {
+		case pending:
+			next := touchedOn(t.wheel.clock.now.Load())
+			if old == next`, `		if t.wheel == nil {
+			return false
+		}
 		next := touchedOn(t.wheel.clock.now.Load())
-`, `	if t.wheel == nil {
-		return false
-	}
-	next := touchedOn(t.wheel.clock.now.Load())
-	old := t.word.Load()
-	if old&stateMask == pending {
-`,
-	}}},
-	{"SetDelay looks before it has the lock", []patch{{
-		"timer.go", `	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	old := t.word.Load()
-	if !isRunning(old) {
-		return false
-	}
-	t.delay.Store(w.clock.ticks(d))`, `	w := t.wheel
-	old := t.word.Load()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t.delay.Store(w.clock.ticks(d))`,
+		switch old := t.word.Load(); old & stateMask {
+		case pending:
+			if old == next`,
 	}}},
 	{"a touch in the middle of Remove is lost", []patch{{
-		"timer.go", `			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-				continue // touched meanwhile
-			}
-`, `			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-				return zero, false
-			}
+		"timer.go", `	for !t.word.CompareAndSwap(old, old&^stateMask|state) {
+		old = t.word.Load() // touched meanwhile
+	}
+`, `	if !t.word.CompareAndSwap(old, old&^stateMask|state) {
+		return zero, false
+	}
 `,
 	}}},
 	{"Remove leaves the entry", []patch{{
-		"timer.go", "			w.levels.slots.remove(t, w.hand)\n", "",
+		"timer.go", "	w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"Remove does not count down the slot", []patch{{
 		"slots.go", "	c.slot.len--\n", "",
@@ -98,33 +70,22 @@ var mutants = []mutant{
 		"slots.go", "c.entry[i], moved.filed = moved, t.filed", "c.entry[i] = moved",
 	}}},
 	{"Expire does not ask for a touch meanwhile", []patch{{
-		"timer.go", `			if state == expired {
-				return zero, false
-			}
-`, "",
+		"timer.go", "(old&stateMask != due || old&bits != bits)", "old&bits != bits",
 	}}},
 	{"Rearm does not ask for a touch meanwhile", []patch{{
-		"rearm.go", `	old := t.word.Load()
-	if old&stateMask != due || old&bits != bits {
+		"rearm.go", `	if old&stateMask != due || old&bits != bits {
 		return false
 	}
-	f(w, old)`, `	old := t.word.Load()
-	if !isRunning(old) {
-		return false
-	}
-	if old&stateMask == pending {
+	f(w, old)`, `	if old&stateMask == pending {
 		t.word.Store(old&^stateMask | due)
 		w.levels.slots.remove(t, w.hand)
-		w.backlog.add(t)
+		w.levels.slots.put(&w.backlog.slot, never, t)
 		old = t.word.Load()
 	}
 	f(w, old)`,
 	}}},
 	{"ExpireSeen does not ask for a touch since the look", []patch{{
-		"timer.go", `			if old&bits != bits {
-				return zero, false
-			}
-`, "",
+		"timer.go", "(old&stateMask != due || old&bits != bits)", "old&stateMask != due",
 	}}},
 	{"RearmSeen does not ask for a touch since the look", []patch{{
 		"rearm.go", "old&stateMask != due || old&bits != bits {", "old&stateMask != due {",
@@ -136,47 +97,39 @@ var mutants = []mutant{
 		"rearm.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
 	}}},
 	{"HandOverIdle looks before the lock", []patch{{
-		"rearm.go", `	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || w.closed {
-			return false
-		}
-		if at, _ := w.touchedBy(old); at > since {
-			return false
-		}
-`, `	w := t.wheel
-	if at, _ := t.Touched(); at > since {
+		"rearm.go", `	w, old, ok := t.lock()
+	if !ok {
 		return false
 	}
-	w.mu.Lock()
 	defer w.mu.Unlock()
-	for {
-		old := t.word.Load()
-		if old&stateMask != pending || w.closed {
-			return false
-		}
-`,
+	for ; old&stateMask == pending && !w.closed && w.lastOf(touchedTick(old)) <= since;`, `	if at, _ := t.Touched(); at > since {
+		return false
+	}
+	w, old, ok := t.lock()
+	if !ok {
+		return false
+	}
+	defer w.mu.Unlock()
+	for ; old&stateMask == pending && !w.closed;`,
 	}}},
 	{"Look stores blindly", []patch{{
-		"rearm.go", "		if t.word.CompareAndSwap(old, old|seen) {\n", "		if t.word.Store(old | seen); true {\n",
+		"rearm.go", `	for !t.word.CompareAndSwap(old, old|seen) {
+		old = t.word.Load() // touched meanwhile
+	}
+`, `	t.word.Store(old | seen)
+`,
 	}}},
-	{"an ended timer has been touched", []patch{{
-		"rearm.go", `		if !isRunning(old) { // it has ended while this call waited for the lock
-			return Sight{}
-		}
-`, "",
+	{"a method does not see that the timer has ended before it had the lock", []patch{{
+		"timer.go", "	if old = t.word.Load(); !isRunning(old) {\n", "	if old = t.word.Load(); false {\n",
 	}}},
 	{"the earliest touch is that of the next tick", []patch{{
-		"rearm.go", "From: w.clock.span(touchedTick(old)),", "From: w.clock.span(touchedTick(old) + 1),",
+		"rearm.go", "From:    w.clock.span(touchedTick(old)),", "From:    w.clock.span(touchedTick(old) + 1),",
 	}}},
 	{"a rearmed timer is due by its touch", []patch{{
-		"rearm.go", "DueAt: w.clock.span(t.dueTick(old)),", "DueAt: w.clock.span(t.dueTick(old &^ rearmed)),",
+		"rearm.go", "DueAt:   w.clock.span(t.dueTick(old)),", "DueAt:   w.clock.span(t.dueTick(old &^ rearmed)),",
 	}}},
 	{"the visit does not look again after a lost race", []patch{{
-		"hand.go", "			p.backlog.add(t)\n			return\n		}\n", "			p.backlog.add(t)\n			return\n		}\n		return\n",
+		"hand.go", "&p.backlog.slot, never, t)\n			return\n		}\n", "&p.backlog.slot, never, t)\n			return\n		}\n		return\n",
 	}}},
 	{"the visit does not file again", []patch{{
 		"hand.go", "				p.file(t, old)\n", "",
@@ -185,26 +138,26 @@ var mutants = []mutant{
 		"hand.go", "at > p.now {", "at > p.now && false {",
 	}}},
 	{"the lag is that of the look before the tick was published", []patch{{
-		"times.go", "		left, stalled := s.pace.look(s.since(), asleep)\n", "		left, stalled := now, time.Duration(0)\n",
+		"times.go", "		looked = s.pace.look(s.since(), asleep)\n", "		looked = now\n",
 	}}},
 	{"the tick is published after the look for the lag", []patch{{
 		"times.go", `		c.now.Store(tick)
-		left, stalled := s.pace.look(s.since(), asleep)
-`, `		left, stalled := s.pace.look(s.since(), asleep)
+		looked = s.pace.look(s.since(), asleep)
+`, `		looked = s.pace.look(s.since(), asleep)
 		c.now.Store(tick)
 `,
 	}}},
 	{"no tick on top of a touch", []patch{{
-		"timer.go", "	return touchedTick(at) + t.delay.Load() + 1\n", "	return touchedTick(at) + t.delay.Load()\n",
+		"timer.go", "	return touchedTick(at) + t.delay + 1\n", "	return touchedTick(at) + t.delay\n",
 	}}},
 	{"the entry is filed twice when it is brought forward", []patch{{
 		"filing.go", "		s.remove(t, w.hand)\n", "",
 	}}},
 	{"a rearmed timer is filed for its deadline, whatever a touch needs", []patch{{
-		"filing.go", "		by = min(by, w.hand+t.delay.Load()+1)\n", "",
+		"filing.go", "		by = min(by, w.hand+t.delay+1)\n", "",
 	}}},
 	{"a rearmed timer is filed for a touch from the tick of the clock", []patch{{
-		"filing.go", "w.hand+t.delay.Load()+1", "w.clock.now.Load()+t.delay.Load()+1",
+		"filing.go", "w.hand+t.delay+1", "w.clock.now.Load()+t.delay+1",
 	}}},
 	{"a reader publishes a tick without the lock", []patch{{
 		"times.go", `s.clock.over.Load() && s.timeMu.TryLock() {
@@ -215,36 +168,12 @@ var mutants = []mutant{
 `,
 	}}},
 	{"a timer filed early does not wake the hand", []patch{{
-		"sleep.go", "at < w.wake {", "at < w.wake && false {",
+		"hand.go", "at < w.wake {", "at < w.wake && false {",
 	}}},
 	{"a saved timer stays in the backlog", []patch{{
-		"filing.go", "	w.dropDue(t)\n", "",
-	}}},
-	{"a change of the delay leaves the word as it was", []patch{{
-		"timer.go", "	return t.set(0, oneChange)\n", "	return t.set(0, 0)\n",
-	}}},
-	{"MoveTimer looks at the delay before the word", []patch{{
-		"timer.go", `		old := t.word.Load()
-		if old&stateMask != pending || t.delay.Load() != delay {
-			return false
-		}
-`, `		same := t.delay.Load() == delay
-		old := t.word.Load()
-		if old&stateMask != pending || !same {
-			return false
-		}
-`,
+		"filing.go", "	w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"Touched forgets the last touch of an ended timer", []patch{{
-		"rearm.go", "		return w.lastOf(touchedTick(word)), false\n", "		return 0, false\n",
+		"rearm.go", "	return w.lastOf(touchedTick(word)), isRunning(word) && isQuiet(word)\n", "	if !isRunning(word) {\n		return 0, false\n	}\n	return w.lastOf(touchedTick(word)), isQuiet(word)\n",
 	}}},
-	{"All misses a timer with a new place", slices.Concat(single, []patch{{
-		"slots.go", "	if s.moved != nil {\n		*s.moved = append(*s.moved, t)\n	}\n", "",
-	}})},
-	{"All misses the timers with workers", slices.Concat(single, []patch{{
-		"all.go", "append(w.backlog.all(moved), w.undecided...)", "w.backlog.all(moved)",
-	}})},
-	{"All has a timer with a new place twice", slices.Concat(single, []patch{{
-		"all.go", "return once(all, moved)", "return append(all, moved...)",
-	}})},
 }

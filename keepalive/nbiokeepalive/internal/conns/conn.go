@@ -76,13 +76,17 @@ func Open(k *keepalive.Keeper, nb *nbio.Conn) bool {
 		all.Delete(nb)
 		return true
 	}
-	nb.Lock()
-	closed, why := nb.IsClosed()
-	nb.Unlock()
-	if closed { // perhaps nbio has said so before there was a Conn, see DialAsync
+	if closed, why := isClosed(nb); closed { // perhaps nbio has said so before there was a Conn, see DialAsync
 		c.Closed(why, func(error) {})
 	}
 	return true
+}
+
+// isClosed reports whether nbio has closed a connection, and why.
+func isClosed(nb *nbio.Conn) (bool, error) {
+	nb.Lock()
+	defer nb.Unlock()
+	return nb.IsClosed()
 }
 
 // refuse closes the connection. nbio is about to add its descriptor to the poller, and after a
@@ -105,20 +109,23 @@ func (c *Conn) Refused() error {
 }
 
 // Enter is called before the program handles n bytes. If it reports false, they are not for the
-// program. Leave follows true.
-func (c *Conn) Enter(n int) bool {
+// program. Leave follows true. A goroutine of nbio's may come with bytes when the connection has ended, and
+// nothing is known of it any more.
+func Enter(nb *nbio.Conn, n int) (c *Conn, ok bool) {
+	c = Of(nb)
 	switch {
 	case c == nil:
-		return true
+		closed, _ := isClosed(nb)
+		return nil, !closed
 	case c.refused.Load() != 0:
-		return false
+		return c, false
 	case c.guard.Binding().Reason() != nil:
 		c.linger(n)
-		return false
+		return c, false
 	}
 	c.state.CompareAndSwap(idle, busy)
 	c.guard.Binding().Read()
-	return true
+	return c, true
 }
 
 // Leave is called after the program has handled bytes.

@@ -83,6 +83,9 @@ func (c *Conn) linger(n int) {
 
 // Discard reads what has arrived, for linger.
 func (c *Conn) Discard() {
+	if c == nil {
+		return
+	}
 	var buf [4 << 10]byte
 	for {
 		n, err := c.nb.Read(buf[:])

@@ -2,9 +2,9 @@ package rules
 
 import "time"
 
-// heard asks the socket's answer three questions when a silence seems to be over at an instant: has the peer said
+// examine asks the socket's answer three questions when a silence seems to be over at an instant: has the peer said
 // something, has it taken something, and could it? It reports whether one of them goes on with the connection, and how.
-func (d *decision) heard(due Time) (Outcome, bool) {
+func (d *decision) examine(due Time) (Outcome, bool) {
 	q := d.s.Silence
 	d.note()
 	if at, alive := d.alive(q); alive {
