@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser pictures tidy image words vulncheck release-check help
+.PHONY: run test test-all test-rest race lint fmt fuzz explore chaos stress flakes fresh-tests mutate house conformance platforms bench bench-quick load soak demo-fleet interop browser pictures tidy image words vulncheck release-check release-dry-run cover help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -16,6 +16,12 @@ test-all: test test-rest ## all tests
 
 test-rest: ## what make test leaves out: real servers, other people's programs and browsers, which it installs as root
 	./scripts/test-rest
+
+cover: ## which statements the tests of the first module run, in bin/cover.html
+	@mkdir -p bin
+	$(GO) test -vet=off -coverpkg=./... -coverprofile=bin/cover.out ./...
+	$(GO) tool cover -html bin/cover.out -o bin/cover.html
+	$(GO) tool cover -func bin/cover.out | tail -1
 
 race: ## all tests with the race detector
 	$(GO) test -race ./...
@@ -95,6 +101,9 @@ vulncheck: ## known vulnerabilities in what users get; needs vuln.go.dev
 
 release-check: ## packs the modules and uses them as a stranger would, from empty folders
 	cd tools && $(GO) run ./release check
+
+release-dry-run: ## the archives of a release, into dist, without publishing them
+	./scripts/release-dry-run
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/dashboardtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -38,34 +38,13 @@ func names(t *testing.T) map[string]bool {
 	return names
 }
 
-// expressions returns the queries of the dashboard.
-func expressions(t *testing.T) (found []string) {
-	b, err := os.ReadFile(dashboard)
-	require.NoError(t, err)
-	var d struct {
-		Panels []struct {
-			Title   string
-			Type    string
-			Targets []struct{ Expr string }
-		}
-	}
-	require.NoError(t, json.Unmarshal(b, &d))
-	for _, p := range d.Panels {
-		require.NotEmpty(t, p.Title)
-		require.True(t, p.Type == "row" || len(p.Targets) > 0, "panel %q asks for nothing", p.Title)
-		for _, target := range p.Targets {
-			found = append(found, target.Expr)
-		}
-	}
-	require.Greater(t, len(found), 30)
-	return found
-}
-
 var metricName = regexp.MustCompile(`heartwheel_[a-z_]+`)
 
 func TestDashboardAsksOnlyForWhatThereIs(t *testing.T) {
 	have := names(t)
-	for _, expr := range expressions(t) {
+	expressions := dashboardtest.Expressions(t, dashboard)
+	require.Greater(t, len(expressions), 30)
+	for _, expr := range expressions {
 		for _, name := range metricName.FindAllString(expr, -1) {
 			require.True(t, have[name], "%s in %s", name, expr)
 		}
@@ -73,7 +52,7 @@ func TestDashboardAsksOnlyForWhatThereIs(t *testing.T) {
 }
 
 func TestDashboardShowsAll(t *testing.T) {
-	asked := strings.Join(expressions(t), "\n")
+	asked := strings.Join(dashboardtest.Expressions(t, dashboard), "\n")
 	families, err := register(t, newKeeper(t, keepalive.Config{Advise: true})).Gather()
 	require.NoError(t, err)
 	for _, f := range families {
@@ -104,7 +83,7 @@ func TestAlertsNameReasonsThatThereAre(t *testing.T) {
 	}
 	b, err := os.ReadFile(rules)
 	require.NoError(t, err)
-	text := string(b) + strings.Join(expressions(t), "\n")
+	text := string(b) + strings.Join(dashboardtest.Expressions(t, dashboard), "\n")
 	selectors := regexp.MustCompile(`reason=~?"([^"]*)"`).FindAllStringSubmatch(text, -1)
 	require.NotEmpty(t, selectors)
 	for _, s := range selectors {

@@ -9,11 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +18,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/connpool"
 	"github.com/heartwheel-go/heartwheel/heartbeat"
+	"github.com/heartwheel-go/heartwheel/internal/dashboardtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -38,20 +35,7 @@ func TestPromtoolTakesTheAlerts(t *testing.T) {
 	promtool(t, nil, "test", "rules", "../deploy/prometheus/heartwheel.test.yml")
 }
 
-func TestPromtoolTakesTheDashboard(t *testing.T) {
-	var groups strings.Builder
-	groups.WriteString("groups: [{name: dashboard, rules: [")
-	for i, expr := range expressions(t) {
-		for variable, value := range map[string]string{"$__rate_interval": "5m", "$job": ".*", "$instance": ".*"} {
-			expr = strings.ReplaceAll(expr, variable, value)
-		}
-		groups.WriteString("{record: panel:" + strconv.Itoa(i) + ", expr: " + strconv.Quote(expr) + "},\n")
-	}
-	groups.WriteString("]}]")
-	file := filepath.Join(t.TempDir(), "dashboard.yml")
-	require.NoError(t, os.WriteFile(file, []byte(groups.String()), 0o600))
-	promtool(t, nil, "check", "rules", file)
-}
+func TestPromtoolTakesTheDashboard(t *testing.T) { dashboardtest.Promtool(t, dashboard) }
 
 func TestPromtoolTakesAScrape(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Advise: true})

@@ -12,6 +12,9 @@
 // when it is ready, reloads and stops, and feeds its watchdog as long as the event loops and
 // the wheel make progress.
 //
+// "echo-heartbeat completion bash" (or zsh, or fish) prints completions for that shell, and "echo-heartbeat man" a page of
+// the manual.
+//
 // SIGINT and SIGTERM end it gracefully: for -drain-delay it is only not ready; then each
 // connection gets a farewell, spread over -drain. A second signal ends it at once. The exit
 // code is 2, with one line, for impossible flags, and 1 for a later error.
@@ -29,6 +32,9 @@ import (
 )
 
 func main() {
+	if newOptions().Shell(os.Stdout, os.Args[1:], "a TCP server that closes silent connections") {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,4 +49,17 @@ func TestCurlSession(t *testing.T) {
 	require.Contains(t, answers[5], `"due":"2099-01-02T03:04:05.000Z"`)
 	require.Contains(t, answers[6], `"id":"2"`)
 	require.Equal(t, "/unpaid", <-called)
+}
+
+// systemd's own check of the unit. It is as shipped, but for the path of the program.
+func TestSystemdVerifiesTheUnit(t *testing.T) {
+	text, err := os.ReadFile(units + "timeoutd.service")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "timeoutd.service")
+	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(text, []byte("/usr/local/bin/timeoutd"), []byte("/bin/true")), 0o600))
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "timeoutd") // others may have their faults
+	out, err = exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold=20", path).CombinedOutput()
+	require.NoError(t, err, "exposed more than 2.0 of 10:\n%s", out)
 }

@@ -4,6 +4,7 @@
 //	timeoutd set orders 4711 -after 15m -callback http://127.0.0.1:9000/unpaid
 //	timeoutd watch
 //
+// "timeoutd completion bash" (or zsh, or fish) prints completions for that shell, and "timeoutd man" a page of the manual.
 // Without a command it serves. It keeps tasks in an SQLite file, unless REDIS_URL,
 // DATABASE_URL or another setting names another store. A config file (-config) can have the
 // same settings as the flags. The environment wins over the file, and flags win over both.
@@ -59,6 +60,9 @@ const (
 )
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
+	if newOptions().Shell(stdout, args, "durable tasks with a due time, over HTTP", cli.Names()...) {
+		return 0
+	}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return cli.Run(ctx, args, os.LookupEnv, stdout, stderr)
 	}

@@ -205,6 +205,15 @@ func TestURLsAreChecked(t *testing.T) {
 	}
 }
 
+func TestCompletionsKnowFlagsAndCommands(t *testing.T) {
+	var out, errs strings.Builder
+	require.Zero(t, run(t.Context(), []string{"completion", "bash"}, &out, &errs), errs.String())
+	for _, word := range []string{" -callback-allow ", " drop-topic ", " help ", "words='text json'"} {
+		require.Contains(t, out.String(), word)
+	}
+	require.Equal(t, exitUsage, run(t.Context(), []string{"completion", "sh"}, &out, &errs))
+}
+
 func TestHelpIsNoError(t *testing.T) {
 	var out strings.Builder
 	require.Zero(t, run(context.Background(), []string{"-h"}, &out, &out))

@@ -27,13 +27,15 @@ import (
 
 var hello = program{name: "hello", module: ".", pkg: ".", description: "says hello", args: []string{"-x"}, ports: []string{"9000/tcp"}}
 
-// repository makes a repository with one commit of hello, tagged v1.2.3. Its commit is always the same one.
+// repository makes a repository with one commit of hello, tagged v1.2.3, as is a module in it. Its commit is always the
+// same one.
 func repository(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	write(t, dir, "go.mod", "module example.com/hello\n\ngo 1.26.0\n")
 	write(t, dir, "main.go", "package main\n\nfunc main() { println(\"hello\") }\n")
 	git(t, dir, "init", "--quiet")
 	commit(t, dir)
+	git(t, dir, "tag", "inside/v1.2.3")
 	git(t, dir, "tag", "v1.2.3")
 	return dir
 }

@@ -14,7 +14,7 @@ import (
 type source struct {
 	dir      string
 	revision string    // the commit's hash
-	version  string    // its tag, or the last tag and the hash
+	version  string    // the first module's tag of it, or the last such tag and the hash
 	time     time.Time // of the commit
 }
 
@@ -28,7 +28,7 @@ func clone(repo, dir string) (source, error) {
 	if s.revision, err = command.Output(dir, nil, "git", "rev-parse", "HEAD"); err != nil {
 		return s, err
 	}
-	if s.version, err = command.Output(dir, nil, "git", "describe", "--tags", "--always", "--abbrev=12"); err != nil {
+	if s.version, err = command.Output(dir, nil, "git", "describe", "--tags", "--always", "--abbrev=12", "--match", "v[0-9]*"); err != nil {
 		return s, err
 	}
 	seconds, err := command.Output(dir, nil, "git", "log", "-1", "--format=%ct")

@@ -15,33 +15,26 @@ import (
 
 // check packs the tree into a proxy of files, and uses its modules from empty ones elsewhere. Their
 // version is new each time, and is removed from the module cache at the end.
-func check(root string) (err error) {
+func (t tree) check() (err error) {
 	dir, err := os.MkdirTemp("", "release-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	version := fmt.Sprintf("v0.0.0-check.%d", time.Now().UnixNano())
-	tree, proxy := filepath.Join(dir, "tree"), filepath.Join(dir, "proxy")
-	if err := copyTree(root, tree); err != nil {
+	proxy, now := filepath.Join(dir, "proxy"), time.Now().UnixNano()
+	copied := tree{root: filepath.Join(dir, "tree"), modules: t.modules}
+	if err := t.copyTo(copied.root); err != nil {
 		return err
 	}
-	if err := checkSums(tree); err != nil {
+	if err := checkSums(copied.root); err != nil {
 		return err
 	}
-	if err := packAll(tree, version, proxy); err != nil {
-		return err
-	}
-	u, err := newUser(dir, proxy, version)
+	u, err := newUser(copied, filepath.Join(dir, "user"), proxy, fmt.Sprintf("v0.0.0-check.%d", now))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := u.forget(); err == nil {
-			err = e
-		}
-	}()
-	all, err := u.list(tree)
+	defer u.forget(&err)
+	all, err := u.list()
 	if err != nil {
 		return err
 	}
@@ -49,13 +42,14 @@ func check(root string) (err error) {
 		what string
 		do   func() error
 	}{
-		{"go.mod and go.sum are complete", func() error { return u.listAll(tree) }},
+		{"go.mod and go.sum are complete", u.listAll},
 		{"go get of all packages", func() error { return u.getAll(all) }},
 		{"a user of keepalive requires no more than it needs", u.requireLittle},
 		{"a user of one driver gets no other", func() error { return u.requireOneDriver(all) }},
 		{"go install of all commands", func() error { return u.installAll(all) }},
-		{"the code that README and docs show", func() error { return u.runExamples(tree, all) }},
-		{"the examples, copied", func() error { return u.copyExamples(tree) }},
+		{"the code that README and docs show", func() error { return u.runExamples(all) }},
+		{"the examples, copied", u.copyExamples},
+		{"this tree beside the last release", func() error { return t.compare(u, proxy, fmt.Sprintf("v0.0.0-check.%d", now-1)) }},
 	} {
 		begun := time.Now()
 		if err := step.do(); err != nil {
@@ -69,20 +63,28 @@ func check(root string) (err error) {
 // user is a stranger with an empty folder. Our modules come from the proxy, and all others from the usual
 // place.
 type user struct {
+	tree
 	dir     string
 	version string
 	env     []string
 	cache   string // the module cache
 }
 
-func newUser(dir, proxy, version string) (*user, error) {
+// newUser packs a tree as a version into a proxy, for a user in dir.
+func newUser(t tree, dir, proxy, version string) (*user, error) {
+	if err := t.packAll(version, proxy); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	out, err := command.Output(dir, nil, "go", "env", "GOPROXY", "GOMODCACHE")
 	if err != nil {
 		return nil, err
 	}
 	usual, cache, _ := strings.Cut(strings.TrimSpace(out), "\n")
 	return &user{
-		dir: dir, version: version, cache: cache,
+		tree: t, dir: dir, version: version, cache: cache,
 		env: []string{
 			"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + usual,
 			"GONOSUMDB=" + first, "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw " + os.Getenv("GOFLAGS"),
@@ -91,22 +93,28 @@ func newUser(dir, proxy, version string) (*user, error) {
 	}, nil
 }
 
-// forget removes our modules from the module cache.
-func (u *user) forget() error {
-	for _, module := range modules {
-		extracted := filepath.Join(u.cache, modulePath(module)) + "@" + u.version
-		downloads, err := filepath.Glob(filepath.Join(u.cache, "cache/download", modulePath(module), "@v", u.version+".*"))
-		if err != nil {
-			return err
+// forget removes our modules from the module cache. An error is kept if there is none yet.
+func (u *user) forget(err *error) {
+	for _, module := range u.modules {
+		e := u.forgetOne(modulePath(module))
+		if *err == nil {
+			*err = e
 		}
-		list := filepath.Join(u.cache, "cache/download", modulePath(module), "@v", "list")
-		if err := dropLine(list, u.version); err != nil {
+	}
+}
+
+func (u *user) forgetOne(module string) error {
+	versions := filepath.Join(u.cache, "cache/download", module, "@v")
+	names, err := filepath.Glob(filepath.Join(versions, u.version+".*"))
+	if err != nil {
+		return err
+	}
+	if err := dropLine(filepath.Join(versions, "list"), u.version); err != nil {
+		return err
+	}
+	for _, name := range append(names, filepath.Join(u.cache, module)+"@"+u.version) {
+		if err := os.RemoveAll(name); err != nil {
 			return err
-		}
-		for _, name := range append(downloads, extracted) {
-			if err := os.RemoveAll(name); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -126,7 +134,7 @@ func dropLine(name, line string) error {
 
 // start makes an empty module.
 func (u *user) start(name string) (dir string, err error) {
-	dir = filepath.Join(u.dir, "user", name)
+	dir = filepath.Join(u.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -140,9 +148,9 @@ func (u *user) golang(dir string, args ...string) error {
 
 // listAll loads all packages and tests of the modules, as users have them: without go.work, and without
 // a change of go.mod or go.sum.
-func (u *user) listAll(tree string) error {
-	for _, module := range modules {
-		if _, err := u.listed(tree, module, "-deps", "-test"); err != nil {
+func (u *user) listAll() error {
+	for _, module := range u.modules {
+		if _, err := u.listed(module, "-deps", "-test"); err != nil {
 			return err
 		}
 	}
@@ -150,42 +158,47 @@ func (u *user) listAll(tree string) error {
 }
 
 // listed returns the output of go list. That changes neither go.mod nor go.sum.
-func (u *user) listed(tree, module string, flags ...string) (string, error) {
+func (u *user) listed(module string, flags ...string) (string, error) {
 	env := append(slices.Clone(u.env), "GOFLAGS=-mod=readonly")
-	return command.Output(filepath.Join(tree, module), env, "go", slices.Concat([]string{"list"}, flags, []string{"./..."})...)
+	return command.Output(filepath.Join(u.root, module), env, "go", slices.Concat([]string{"list"}, flags, []string{"./..."})...)
 }
 
 // published is a package of our modules. What is not hidden, users can import or install.
 type published struct {
+	module          string // its folder
 	path, dir       string
 	program, hidden bool
 }
 
-// list returns the packages of a tree.
-func (u *user) list(tree string) (all []published, err error) {
-	for _, module := range modules {
-		out, err := u.listed(tree, module, "-f", "{{.Name}} {{.ImportPath}} {{.Dir}}")
+// list returns the packages of the tree.
+func (u *user) list() (all []published, err error) {
+	for _, module := range u.modules {
+		out, err := u.listed(module, "-f", "{{.Name}} {{.ImportPath}} {{.Dir}}")
 		if err != nil {
 			return nil, err
 		}
 		for line := range strings.Lines(out) {
 			f := strings.SplitN(strings.TrimSpace(line), " ", 3)
 			hidden := strings.Contains(f[1]+"/", "/internal/") || strings.HasSuffix(f[1], "/docs")
-			all = append(all, published{path: f[1], dir: f[2], program: f[0] == "main", hidden: hidden})
+			all = append(all, published{module: module, path: f[1], dir: f[2], program: f[0] == "main", hidden: hidden})
 		}
 	}
 	return all, nil
 }
 
-// getAll gets every package, and compiles a program with all libraries.
-func (u *user) getAll(all []published) error {
-	var paths []string
+// libraries returns the packages of some modules that users can import.
+func libraries(all []published, modules []string) (paths []string) {
 	for _, p := range all {
-		if !p.program && !p.hidden {
+		if !p.program && !p.hidden && slices.Contains(modules, p.module) {
 			paths = append(paths, p.path)
 		}
 	}
-	dir, err := u.importing("all", paths...)
+	return paths
+}
+
+// getAll gets every package, and compiles a program with all libraries.
+func (u *user) getAll(all []published) error {
+	dir, err := u.importing("all", libraries(all, u.modules)...)
 	if err != nil {
 		return err
 	}
@@ -250,13 +263,13 @@ var packageClause = regexp.MustCompile(`(?m)^package \w+_test$`)
 
 // runExamples copies the examples into a module of the user's, and runs them. The blocks of code in
 // README and docs are copies of lines of these examples; a test of package readme says so.
-func (u *user) runExamples(tree string, all []published) error {
+func (u *user) runExamples(all []published) error {
 	dir, err := u.start("examples")
 	if err != nil {
 		return err
 	}
 	args := []string{"get"}
-	for _, module := range modules {
+	for _, module := range u.modules {
 		args = append(args, modulePath(module)+"@"+u.version)
 	}
 	var files []string
@@ -267,7 +280,7 @@ func (u *user) runExamples(tree string, all []published) error {
 		}
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("no examples in %s", tree)
+		return fmt.Errorf("no examples in %s", u.root)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -277,7 +290,7 @@ func (u *user) runExamples(tree string, all []published) error {
 		if !packageClause.Match(text) {
 			return fmt.Errorf("%s is in the package that it shows", file)
 		}
-		relative, err := filepath.Rel(tree, file)
+		relative, err := filepath.Rel(u.root, file)
 		if err != nil {
 			return err
 		}

@@ -14,12 +14,12 @@ var notCopied = []string{"fleet"}
 
 // copyExamples copies the folder of each example, without its tests, into a module of the user's, and
 // compiles it. An internal package in it is an error then.
-func (u *user) copyExamples(tree string) error {
+func (u *user) copyExamples() error {
 	dir, err := u.start("copied")
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(tree, "examples", "*", "*.go"))
+	files, err := filepath.Glob(filepath.Join(u.root, "examples", "*", "*.go"))
 	if err != nil {
 		return err
 	}
@@ -39,9 +39,9 @@ func (u *user) copyExamples(tree string) error {
 		copied++
 	}
 	if copied == 0 {
-		return fmt.Errorf("no examples in %s", tree)
+		return fmt.Errorf("no examples in %s", u.root)
 	}
-	required, err := requirements(filepath.Join(tree, "examples", "go.mod"))
+	required, err := requirements(filepath.Join(u.root, "examples", "go.mod"))
 	if err != nil {
 		return err
 	}

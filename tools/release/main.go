@@ -2,6 +2,7 @@
 //
 //	go run ./release check            uses this tree as a stranger would, at a version of its own
 //	go run ./release prepare v0.2.0   writes that version into go.mod and go.sum of all modules
+//	go run ./release verify v0.2.0    says whether they have it
 //
 // See docs/releasing.md.
 package main
@@ -26,17 +27,22 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := findModules(root); err != nil {
+	t, err := findTree(root)
+	if err != nil {
 		return err
 	}
-	switch {
-	case len(args) == 1 && args[0] == "check":
-		return check(root)
-	case len(args) == 2 && args[0] == "prepare":
-		if v := args[1]; !semver.IsValid(v) || semver.Canonical(v) != v || semver.Major(v) > "v1" {
-			return fmt.Errorf("version %s, must be like v0.2.0", v)
-		}
-		return prepare(root, args[1])
+	if len(args) == 1 && args[0] == "check" {
+		return t.check()
 	}
-	return fmt.Errorf("arguments %q, must be check, or prepare and a version", args)
+	if len(args) != 2 || args[0] != "prepare" && args[0] != "verify" {
+		return fmt.Errorf("arguments %q, must be check, or prepare or verify and a version", args)
+	}
+	version := args[1]
+	if !semver.IsValid(version) || semver.Canonical(version) != version || semver.Major(version) > "v1" {
+		return fmt.Errorf("version %s, must be like v0.2.0", version)
+	}
+	if args[0] == "prepare" {
+		return t.prepare(version)
+	}
+	return t.verify(version)
 }

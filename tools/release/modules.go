@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,19 +22,23 @@ import (
 
 const first = "github.com/heartwheel-go/heartwheel"
 
-// modules are the folders of the modules for users. Each needs only those before it.
-var modules []string
+// tree is a tree of this repository.
+type tree struct {
+	root    string
+	modules []string // folders of the modules for users. Each needs only those before it.
+}
 
-// findModules asks scripts/modules for them.
-func findModules(root string) error {
+// findTree asks scripts/modules for the modules.
+func findTree(root string) (t tree, err error) {
 	out, err := command.Output(root, nil, "./scripts/modules", "released")
 	if err != nil {
-		return err
+		return tree{}, err
 	}
+	t.root = root
 	found := strings.Fields(out)
 	var add func(dir string) error
 	add = func(dir string) error {
-		if slices.Contains(modules, dir) {
+		if slices.Contains(t.modules, dir) {
 			return nil
 		}
 		file, err := readModule(filepath.Join(root, dir, "go.mod"))
@@ -46,15 +52,15 @@ func findModules(root string) error {
 				}
 			}
 		}
-		modules = append(modules, dir)
+		t.modules = append(t.modules, dir)
 		return nil
 	}
 	for _, dir := range found {
 		if err := add(dir); err != nil {
-			return err
+			return tree{}, err
 		}
 	}
-	return nil
+	return t, nil
 }
 
 func modulePath(dir string) string { return path.Join(first, dir) }
@@ -87,13 +93,13 @@ func readModule(name string) (*modfile.File, error) {
 }
 
 // setVersion writes a version of our modules into a go.mod.
-func setVersion(name, version string) (*modfile.File, error) {
+func (t tree) setVersion(name, version string) (*modfile.File, error) {
 	file, err := readModule(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range slices.Clone(file.Require) {
-		if isPublished(r.Mod.Path) {
+		if t.isPublished(r.Mod.Path) {
 			if err := file.AddRequire(r.Mod.Path, version); err != nil {
 				return nil, err
 			}
@@ -108,9 +114,9 @@ func setVersion(name, version string) (*modfile.File, error) {
 
 // require writes a version of the modules before it into a module's go.mod, and their sums into its
 // go.sum. It refuses a module if users could not install it.
-func require(root, dir, version string, sums []string) error {
-	name := filepath.Join(root, dir, "go.mod")
-	file, err := setVersion(name, version)
+func (t tree) require(dir, version string, sums []string) error {
+	name := filepath.Join(t.root, dir, "go.mod")
+	file, err := t.setVersion(name, version)
 	if err != nil {
 		return err
 	}
@@ -118,18 +124,18 @@ func require(root, dir, version string, sums []string) error {
 		return fmt.Errorf("%s has a replace directive, so nobody can install the module", name)
 	}
 	for _, r := range file.Require {
-		if isOurs(r.Mod.Path) && !isPublished(r.Mod.Path) {
+		if isOurs(r.Mod.Path) && !t.isPublished(r.Mod.Path) {
 			return fmt.Errorf("%s requires %s, and users can't get that", name, r.Mod.Path)
 		}
 	}
-	return addSums(filepath.Join(root, dir, "go.sum"), file, sums)
+	return addSums(filepath.Join(t.root, dir, "go.sum"), file, sums)
 }
 
 func isOurs(path string) bool { return path == first || strings.HasPrefix(path, first+"/") }
 
 // isPublished reports whether users get a module.
-func isPublished(path string) bool {
-	return slices.ContainsFunc(modules, func(dir string) bool { return modulePath(dir) == path })
+func (t tree) isPublished(path string) bool {
+	return slices.ContainsFunc(t.modules, func(dir string) bool { return modulePath(dir) == path })
 }
 
 // addSums replaces the sums of our modules in a go.sum. It needs those of required modules only.
@@ -139,7 +145,7 @@ func addSums(name string, file *modfile.File, sums []string) error {
 		return err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	lines = slices.DeleteFunc(lines, func(line string) bool { return isOurs(strings.Fields(line)[0]) })
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" || isOurs(strings.Fields(line)[0]) })
 	for _, sum := range sums {
 		if slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == strings.Fields(sum)[0] }) {
 			lines = append(lines, sum)
@@ -164,12 +170,17 @@ func pack(root, dir, version, proxy string) (sums []string, err error) {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return nil, err
 	}
+	list := filepath.Join(into, "list")
+	versions, err := os.ReadFile(list)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	archive := filepath.Join(into, version+".zip")
 	for name, content := range map[string][]byte{
 		archive:                              packed.Bytes(),
 		filepath.Join(into, version+".mod"):  mod,
 		filepath.Join(into, version+".info"): fmt.Appendf(nil, `{"Version":%q}`, version),
-		filepath.Join(into, "list"):          []byte(version + "\n"),
+		list:                                 append(versions, version+"\n"...),
 	} {
 		if err := os.WriteFile(name, content, 0o644); err != nil {
 			return nil, err
@@ -192,16 +203,16 @@ func pack(root, dir, version, proxy string) (sums []string, err error) {
 }
 
 // packAll does both for each module of a tree.
-func packAll(root, version, proxy string) error {
+func (t tree) packAll(version, proxy string) error {
 	var sums []string
-	for _, dir := range modules {
-		if err := require(root, dir, version, sums); err != nil {
+	for _, dir := range t.modules {
+		if err := t.require(dir, version, sums); err != nil {
 			return err
 		}
-		if err := checkLicense(root, dir); err != nil {
+		if err := checkLicense(t.root, dir); err != nil {
 			return err
 		}
-		own, err := pack(root, dir, version, proxy)
+		own, err := pack(t.root, dir, version, proxy)
 		if err != nil {
 			return fmt.Errorf("packing %s: %w", dir, err)
 		}
@@ -210,14 +221,14 @@ func packAll(root, version, proxy string) error {
 	return nil
 }
 
-// copyTree copies the files of a tree, but for those ignored by git.
-func copyTree(from, to string) error {
-	out, err := command.Output(from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+// copyTo copies the files of a tree, but for those ignored by git.
+func (t tree) copyTo(to string) error {
+	out, err := command.Output(t.root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return err
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
-		content, err := os.ReadFile(filepath.Join(from, name))
+		content, err := os.ReadFile(filepath.Join(t.root, name))
 		if os.IsNotExist(err) { // removed, and git not told yet
 			continue
 		}

@@ -12,13 +12,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/dashboardtest"
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-const alerts = "../../../../deploy/prometheus/timeoutd."
+const (
+	alerts    = "../../../../deploy/prometheus/timeoutd."
+	dashboard = "../../../../deploy/grafana/timeoutd.json"
+)
 
-// Every metric in an alert and in its tests exists.
-func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
+// Every metric in an alert, in its tests and on the dashboard exists, and the dashboard shows all.
+func TestAlertsAndTheDashboardAskForWhatThereIs(t *testing.T) {
 	s := start(t, Config{OldestTransaction: func(context.Context) (time.Duration, error) { return time.Minute, nil }})
 	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return nil }})
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
@@ -28,8 +32,10 @@ func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
 		return strings.Contains(metrics, `heartwheel_timeout_done_total{topic="t"} 1`)
 	}, "the task is done")
 	have := make(map[string]bool)
-	for _, line := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
+	asked := strings.Join(dashboardtest.Expressions(t, dashboard), "\n")
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (heartwheel_\S+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
 		have[line[1]] = true
+		require.Contains(t, asked, line[1])
 		if line[2] == "histogram" {
 			have[line[1]+"_bucket"] = true
 		}
@@ -37,7 +43,7 @@ func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
 	files, err := filepath.Glob(alerts + "*.yml")
 	require.NoError(t, err)
 	require.Len(t, files, 2)
-	for _, file := range files {
+	for _, file := range append(files, dashboard) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		names := regexp.MustCompile(`heartwheel_[a-z_]+`).FindAllString(string(text), -1)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/dashboardtest"
 )
 
 // promtool comes with Debian's package prometheus.
@@ -19,3 +21,5 @@ func TestPromtoolTakesTheAlerts(t *testing.T) {
 		require.NoError(t, err, "promtool %v: %s", args, out)
 	}
 }
+
+func TestPromtoolTakesTheDashboard(t *testing.T) { dashboardtest.Promtool(t, dashboard) }

@@ -58,6 +58,14 @@ func commands() []command {
 	}
 }
 
+// Names returns the names of all commands.
+func Names() (names []string) {
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return append(names, "help")
+}
+
 // usageError is a mistake in the command line.
 type usageError struct{ error }
 
