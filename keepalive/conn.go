@@ -350,10 +350,12 @@ func (c *conn) isLayered() bool {
 }
 
 // innermost returns the connection inside all others.
-func (c *conn) innermost() (layer net.Conn) {
-	for layer = range socket.Layers(c.inner, c.keeper.unwrap()) {
+func (c *conn) innermost() net.Conn {
+	inner := c.inner
+	for layer := range socket.Layers(inner, c.keeper.unwrap()) {
+		inner = layer
 	}
-	return layer
+	return inner
 }
 
 // dropUnsent makes the close of a connection, or of the one inside it, drop all bytes that are not sent yet.

@@ -159,8 +159,8 @@ func TestOfConnNeedsAGuard(t *testing.T) {
 
 // early is a connection of another framework whose guard is not there yet.
 type early struct {
-	g    *Guard
-	name string
+	g *Guard
+	_ int // or the value itself would be a nil pointer
 }
 
 func (e early) SafeContext() any { return e.g }

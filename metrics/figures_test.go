@@ -18,7 +18,7 @@ import (
 )
 
 // scrape returns the samples of a page, one in a line.
-func scrape(t *testing.T, descs sink.Descs, collect func(sink.Sink)) string {
+func scrape(_ *testing.T, descs sink.Descs, collect func(sink.Sink)) string {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(sink.Collector(descs, collect))
 	page := httptest.NewRecorder()

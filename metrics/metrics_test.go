@@ -22,7 +22,7 @@ func newKeeper(t *testing.T, cfg keepalive.Config) *keepalive.Keeper {
 	return k
 }
 
-func register(t *testing.T, k *keepalive.Keeper) *prometheus.Registry {
+func register(_ *testing.T, k *keepalive.Keeper) *prometheus.Registry {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(New(k))
 	return reg
