@@ -21,7 +21,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-func Example_firstLines() { //nolint:ineffassign // the errors are shown, and a program looks at them
+func Example_firstLines() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
