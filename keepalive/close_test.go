@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,4 +289,60 @@ func TestTheLastWordsOfALayerAreBounded(t *testing.T) {
 			require.LessOrEqual(t, age, 10*time.Second+500*ms+time.Second, "%v", mode)
 		})
 	}
+}
+
+// throttled is a layer whose Write waits until its own Close.
+type throttled struct {
+	net.Conn
+	over chan struct{}
+	end  func()
+}
+
+func (c *throttled) NetConn() net.Conn         { return c.Conn }
+func (c *throttled) Write([]byte) (int, error) { <-c.over; return 0, net.ErrClosed }
+func (c *throttled) Close() error              { c.end(); return c.Conn.Close() }
+
+func TestALayerThatOnlyItsOwnCloseEndsIsClosedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var age time.Duration
+		begin := time.Now()
+		k := newKeeper(t, Config{
+			Timeout: 10 * time.Second,
+			Closing: Closing{Farewell: farewell, Timeout: 500 * ms},
+			OnClose: func(any, Reason) { age = time.Since(begin) },
+		})
+		inner, peer := net.Pipe()
+		defer peer.Close()
+		over := make(chan struct{})
+		k.Conn(&throttled{inner, over, sync.OnceFunc(func() { close(over) })})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.GreaterOrEqual(t, age, 10*time.Second)
+		require.LessOrEqual(t, age, 10*time.Second+500*ms+time.Second)
+	})
+}
+
+// stream is one of several on the same connection.
+type stream struct {
+	net.Conn
+	carrier net.Conn
+}
+
+func (s *stream) NetConn() net.Conn { return s.carrier }
+
+func TestTheConnectionOfOtherStreamsStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Farewell: farewell, Timeout: 500 * ms}})
+		carrier, far := net.Pipe()
+		defer carrier.Close()
+		own, peer := net.Pipe() // nobody reads the farewell
+		defer peer.Close()
+		k.Conn(&stream{own, carrier})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
+		go func() { _, _ = carrier.Write([]byte("x")) }()
+		_, err := far.Read(make([]byte, 1))
+		require.NoError(t, err)
+	})
 }

@@ -316,7 +316,8 @@ func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 	go func() {
 		end := time.AfterFunc(e.Timeout, func() { // deadlines are the program's
 			c.parted() // first: a Read fails with the close
-			_ = c.innermost().Close()
+			_ = belowTLS(c.inner).Close()
+			_ = c.inner.Close()
 		})
 		defer func() { // even after runtime.Goexit
 			c.shut(mode) // last words of a layer may have to wait, too
@@ -349,13 +350,16 @@ func (c *conn) isLayered() bool {
 	return false
 }
 
-// innermost returns the connection inside all others.
-func (c *conn) innermost() net.Conn {
-	inner := c.inner
-	for layer := range socket.Layers(inner, c.keeper.unwrap()) {
-		inner = layer
+// belowTLS returns the connection inside those of TLS, or c. Their Close gives a peer five seconds for a last word, unless
+// the connection below is closed. What is below another layer may be somebody else's, too.
+func belowTLS(c net.Conn) net.Conn {
+	for {
+		over, ok := c.(*tls.Conn)
+		if !ok {
+			return c
+		}
+		c = over.NetConn()
 	}
-	return inner
 }
 
 // dropUnsent makes the close of a connection, or of the one inside it, drop all bytes that are not sent yet.

@@ -89,11 +89,10 @@ func (g *Guard) announce(why Reason) {
 	tell()
 }
 
-// announcement notes that the program is told, and returns the function that does it, without mu. After a dry run of an
-// age the connection stays, so there is nothing to be said. mu must be held.
+// announcement notes that the program is told, and returns the function that does it, without mu. mu must be held.
 func (g *Guard) announcement(why Reason) func() {
 	x := g.openExchanges()
-	if x == nil || x.told != 0 || why == ReasonMaxAge && g.keeper.policy.Load().Closing.DryRun {
+	if x == nil || x.told != 0 {
 		return func() {}
 	}
 	x.told = why

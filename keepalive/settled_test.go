@@ -156,11 +156,15 @@ func TestMaxAgeAfterDryRun(t *testing.T) {
 	})
 }
 
-// The program says goodbye to nobody who stays.
+// The program says goodbye to nobody who stays. After the dry run a connection is told first, and has its grace.
 func TestOnMaxIsNotCalledInADryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []any
-		cfg := Config{Age: Age{Max: time.Minute, Grace: time.Minute, OnMax: func(conn any) { told = append(told, conn) }}, Closing: Closing{DryRun: true}}
+		var told, closed []time.Time
+		cfg := Config{
+			Age:     Age{Max: time.Minute, Grace: time.Minute, OnMax: func(any) { told = append(told, time.Now()) }},
+			Closing: Closing{DryRun: true},
+			OnClose: func(any, Reason) { closed = append(closed, time.Now()) },
+		}
 		k := newKeeper(t, cfg)
 		c, _ := pipe(k)
 		beatEvery(t, c, 5*time.Second)
@@ -168,7 +172,14 @@ func TestOnMaxIsNotCalledInADryRun(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonMaxAge])
 		require.Empty(t, told)
-		_ = c.Close()
+
+		cfg.Closing.DryRun = false
+		require.NoError(t, k.Update(cfg))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Len(t, told, 1)
+		require.Len(t, closed, 1)
+		require.GreaterOrEqual(t, closed[0].Sub(told[0]), time.Minute)
 	})
 }
 

@@ -214,7 +214,7 @@ func (v *visit) call(name string, f func()) {
 // tellAge tells of the maximum age.
 func (v *visit) tellAge() {
 	v.announce(ReasonMaxAge)
-	if onMax := v.policy.Age.OnMax; onMax != nil && !v.policy.Closing.DryRun { // the connection stays
+	if onMax := v.policy.Age.OnMax; onMax != nil {
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}
 }

@@ -97,6 +97,7 @@ func TestAnEndOfAConnectionWithAnExchangeMeanwhileIsVoid(t *testing.T) {
 				time.Sleep(lastWord)
 				require.True(t, v.isOpen())
 				v.condemn(ReasonDrain)
+				time.Sleep(100 * ms) // a visit under way may wait for the next tick before it decides anew
 				synctest.Wait()
 				require.False(t, v.isOpen())
 			})

@@ -128,3 +128,21 @@ func (s *shard[K, V]) resize(places int) *table[K, V] {
 	s.table.Store(&t)
 	return &t
 }
+
+// drain removes all keys, and returns the entries of those whose timers were running.
+func (s *shard[K, V]) drain() (entries []*entry[K, V]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.table.Load(); t != nil {
+		for i := range *t {
+			if e := (*t)[i].entry.Load(); e != nil {
+				if _, ok := e.timer.Remove(); ok {
+					entries = append(entries, e)
+				}
+			}
+		}
+	}
+	s.table.Store(nil)
+	s.len = 0
+	return entries
+}

@@ -79,7 +79,12 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	if e != nil {
 		e.timer.Remove()
 	}
-	e = &entry[K, V]{key: key, value: value}
+	return tw.start(s, hash, key, value, delay)
+}
+
+// start starts a timer for a key that has none running. s.mu must be held.
+func (tw *TimingWheel[K, V]) start(s *shard[K, V], hash uint64, key K, value V, delay time.Duration) error {
+	e := &entry[K, V]{key: key, value: value}
 	if err := tw.engine.Start(&e.timer, e, delay); err != nil {
 		return err
 	}
@@ -89,8 +94,8 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 
 // MoveTimer sets the deadline of a pending key to delay from now. A nil error means: the
 // key will be pending until then. It returns [ErrNotFound] if the key is not pending, and
-// otherwise fails like SetTimer. If delay is the same as in the last SetTimer, it takes no
-// lock: to change a key's delay for good, call SetTimer.
+// otherwise fails like SetTimer. If delay is the same as in the last SetTimer or MoveTimer of the
+// key, it takes no lock and allocates nothing.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s, hash := tw.shard(key)
 	if _, e := s.table.Load().find(key, hash); e != nil && e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
@@ -101,10 +106,17 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, e := s.table.Load().find(key, hash); e != nil && e.timer.Move(delay) {
+	_, e := s.table.Load().find(key, hash)
+	if e == nil {
+		return tw.notFound()
+	}
+	if e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
 		return nil
 	}
-	return tw.notFound()
+	if _, ok := e.timer.Remove(); !ok {
+		return tw.notFound()
+	}
+	return tw.start(s, hash, key, e.value, delay)
 }
 
 // RemoveTimer makes a pending key never expire. It returns [ErrNotFound] if the key is not
@@ -135,9 +147,9 @@ func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	if fn == nil {
 		return fmt.Errorf("%w: fn is nil", ErrArgument)
 	}
-	for _, t := range tw.engine.timers() {
-		if e, ok := t.Remove(); ok {
-			fn(e.key, tw.forget(e))
+	for i := range tw.shards {
+		for _, e := range tw.shards[i].drain() {
+			fn(e.key, e.value)
 		}
 	}
 	return nil

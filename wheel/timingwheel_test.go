@@ -489,3 +489,50 @@ func TestMemoryComesBackAfterACrowdOfKeys(t *testing.T) {
 	}
 	require.Less(t, heap()-before, full/10)
 }
+
+// A key's own delay may be longer than the one it was set with: it is not looked at each time that would have passed.
+func TestAKeyMovedToALongerDelayIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 1000
+		tw, err := NewTimingWheel(10*time.Millisecond, 512, func(int, int) {})
+		require.NoError(t, err)
+		defer tw.Stop()
+		for k := range keys {
+			require.NoError(t, tw.SetTimer(k, k, 50*time.Millisecond))
+			require.NoError(t, tw.MoveTimer(k, time.Hour))
+		}
+		time.Sleep(10 * time.Minute)
+		require.LessOrEqual(t, tw.Stats().Refiled, uint64(150*keys), "once per revolution of the wheel, 5.12 s")
+		require.Equal(t, keys, tw.Len())
+	})
+}
+
+// Keys that change their delay while they are drained are each drained once, or stay.
+func TestKeysMoveToOtherDelaysWhileTheyAreDrained(t *testing.T) {
+	const keys = 200
+	tw, err := NewTimingWheel(10*time.Millisecond, 512, func(int, int) {})
+	require.NoError(t, err)
+	defer tw.Stop()
+	for k := range keys {
+		require.NoError(t, tw.SetTimer(k, k, time.Hour))
+	}
+	var movers sync.WaitGroup
+	for m := range 4 {
+		movers.Go(func() {
+			for i := range 20 * keys {
+				_ = tw.MoveTimer(i%keys, time.Hour+time.Duration(m+i/keys)*time.Minute)
+			}
+		})
+	}
+	drained := map[int]int{}
+	require.NoError(t, tw.Drain(func(key, value int) {
+		require.Equal(t, key, value)
+		drained[key]++
+	}))
+	movers.Wait()
+	require.Len(t, drained, keys)
+	for _, n := range drained {
+		require.Equal(t, 1, n)
+	}
+	require.Zero(t, tw.Len())
+}

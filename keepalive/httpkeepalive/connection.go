@@ -164,8 +164,10 @@ func (c *connection) hold() {
 
 // serve serves a request. If the connection is to end, the response says so. It does so with its header: the handler
 // may set another Connection header before, or take the connection over with one.
-func (c *connection) serve(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-	rw = c.announcing(rw)
+func (c *connection) serve(rw http.ResponseWriter, r *http.Request, next http.Handler, k *keepalive.Keeper) {
+	if c.isEnding() || k.Config().Age.Max > 0 { // otherwise http.MaxBytesReader would not know the response
+		rw = c.announcing(rw)
+	}
 	next.ServeHTTP(rw, r)
 	if c.isEnding() {
 		sayClose(rw) // unless its header has left

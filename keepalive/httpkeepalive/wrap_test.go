@@ -107,6 +107,10 @@ func TestTheHandlerMayBeSetWhileTheServerWaits(t *testing.T) {
 			go srv.Serve(k.Listener(ln))
 		}
 		<-serves
+		check, err := net.Dial("tcp", ln.Addr().String()) // a load balancer looks whether somebody is there
+		require.NoError(t, err)
+		require.NoError(t, check.Close())
+		require.Eventually(t, func() bool { s := k.Stats(); return s.Opened == 1 && s.Conns == 0 }, time.Minute, time.Millisecond)
 		held := make(chan bool, 1)
 		srv.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			info, _ := httpkeepalive.Guard(r).Info()

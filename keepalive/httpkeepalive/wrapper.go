@@ -120,7 +120,7 @@ func (w *wrapper) wrapConnState(next func(net.Conn, http.ConnState)) func(net.Co
 }
 
 func (w *wrapper) newState(conn net.Conn, state http.ConnState) {
-	if state != http.StateNew {
+	if state == http.StateActive {
 		w.handle()
 	}
 	c := w.connection(conn)
@@ -200,7 +200,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	c.busy(1)
 	defer c.busy(-1)
-	c.serve(rw, r, next)
+	c.serve(rw, r, next, h.wrapper.keeper)
 }
 
 // warnOfOrder warns if the server was to serve a connection without the functions of Wrap.

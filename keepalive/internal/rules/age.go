@@ -42,7 +42,11 @@ func ageAdapt(p *Policy, s *State, e *Evidence, now Time) {
 // aged decides about a connection at its maximum age.
 func (d *decision) aged() (Outcome, bool) {
 	age := &d.s.Age
-	if age.Told == 0 {
+	switch {
+	case d.p.DryRun: // the connection stays, so nobody is told
+		d.s.AgeOver = true
+		return d.doom(MaxAge, WhenAllowed)
+	case age.Told == 0:
 		age.Told = d.now
 		return Outcome{Do: Tell}, true
 	}

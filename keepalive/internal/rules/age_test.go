@@ -27,7 +27,7 @@ func TestMaxAge(t *testing.T) {
 		{"a grace", grace, []row{{now: at(20), want: tell}, {now: at(20), want: quiet}, {now: at(23) - 1, want: quiet}, {now: at(23), want: ends(rules.MaxAge)}}, 0},
 		{"told, and a grace", grace, []row{{now: at(20), want: tell}, {now: at(20), want: quiet}}, at(23)},
 		{"a grace begins late", grace, []row{{now: at(30), want: tell}, {now: at(33) - 1, want: quiet}, {now: at(33), want: ends(rules.MaxAge)}}, 0},
-		{"counted once", dry, []row{{now: at(20), want: tell}, {now: at(20), want: counted(quiet, rules.MaxAge)}, {now: at(21), want: quiet}}, rules.Never},
+		{"counted once, and not told", dry, []row{{now: at(20), want: counted(quiet, rules.MaxAge)}, {now: at(21), want: quiet}}, rules.Never},
 		{"when the rate allows it", paced, []row{
 			{now: at(20), want: tell},
 			{now: at(20), want: ifAllowed(ends(rules.MaxAge))},

@@ -78,9 +78,8 @@ func TestExchanges(t *testing.T) {
 			{now: at(23), with: underWay, want: ends(rules.MaxAge)},
 		}, 0},
 		{"a dry run", dry, rules.State{}, []row{
-			{now: at(20), with: over, want: tell},
-			{now: at(21), with: over, want: quiet},
-			{now: at(22), with: over, want: counted(quiet, rules.MaxAge)},
+			{now: at(20), with: over, want: counted(quiet, rules.MaxAge)},
+			{now: at(22), with: over, want: quiet},
 		}, rules.Never},
 		{"another exchange before the rate allows it", paced, rules.State{}, []row{
 			{now: at(20), with: over, want: tell},

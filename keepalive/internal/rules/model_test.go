@@ -262,11 +262,12 @@ func (v *modelVisit) allowed(why rules.Reason) bool {
 func (v *modelVisit) others() (over, acted bool) {
 	m, p := v.model, v.p
 	if m.hasAge && !m.ageOver {
-		if !m.hasTold && m.now >= m.ageFrom.Add(age(p)) {
+		old := !m.hasTold && m.now >= m.ageFrom.Add(age(p))
+		if old && !p.DryRun {
 			m.hasTold, m.told = true, m.now
 			v.note(rules.Tell, 0)
 		}
-		if m.hasTold && m.now >= m.told.Add(p.MaxGrace) {
+		if old && p.DryRun || m.hasTold && m.now >= m.told.Add(p.MaxGrace) {
 			m.ageOver = true
 			return v.doom(rules.MaxAge, 0)
 		}

@@ -45,7 +45,6 @@ func TestEachDeadlineIsCounted(t *testing.T) {
 	for _, why := range []rules.Reason{rules.MaxAge, rules.TooSlow, rules.ReadIdle, rules.WriteIdle, rules.Evicted, rules.Idle} {
 		want = counted(want, why)
 	}
-	s = trace(t, p, s, row{now: at(16), want: rules.Outcome{Do: rules.Tell}})
 	trace(t, p, s, row{now: at(16), with: asked(rules.Socket{Heard: rules.Unknown, Arrived: 1}), want: want})
 }
 

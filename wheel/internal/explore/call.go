@@ -43,7 +43,6 @@ const (
 	touched
 	value
 	moveKey
-	moveKeyOther
 	takeUp
 	start
 	now     // looks at the clock
@@ -58,7 +57,7 @@ const (
 var opNames = [ops]string{
 	"Touch()", "Move(1 tick)", "Move(10 ticks)", "SetDelay(1 tick)", "SetDelay(5 ticks)", "Remove()", "Expire()", "ExpireSeen()",
 	"Rearm(the past)", "Rearm(later)", "RearmSeen(later)", "TouchAt(the past)", "TouchAt(now)", "HandOver()", "HandOverIdle(the past)", "Look()", "Touched()", "Value()",
-	"MoveTimer(2 ticks)", "MoveTimer(3 ticks)", "takeUp()", "Start(2 ticks)", "Now()", "All()", "a tick passes",
+	"MoveTimer(2 ticks)", "takeUp()", "Start(2 ticks)", "Now()", "All()", "a tick passes",
 	"the hand: advance()", "rest", "published",
 }
 
@@ -68,7 +67,7 @@ var length = [ops]time.Duration{
 	rearmPast: (base - 1) * tick, rearmLater: (base + 4) * tick, rearmSeen: (base + 4) * tick,
 	touchAtPast: (base - 1) * tick, touchAtNow: (base + 100) * tick,
 	handOverIdle: (base - 1) * tick,
-	moveKey:      delay, moveKeyOther: 3 * tick, start: delay,
+	moveKey:      delay, start: delay,
 }
 
 // step is an op on a timer.
@@ -235,7 +234,7 @@ func (w *world) call(s step, n int) (a answer) {
 		a.at, a.ok = t.Touched()
 	case value:
 		a.timer, a.ok = t.Value()
-	case moveKey, moveKeyOther:
+	case moveKey:
 		a.ok = w.wheel.MoveTimer(s.timer, d)
 	case takeUp:
 		a.timer, a.ok = w.wheel.TakeUp()

@@ -135,7 +135,7 @@ func classes(full bool) []class {
 		[]op{advance, takeUp, expire}, []op{now}, []op{now, touch}, []op{pause, touch}, []op{seeAll}))
 	withTime := slices.Concat(few, programs([]op{now}, []op{now, touch}, []op{pause, touch}, []op{pause, now, touch}))
 	asleep := programs([]op{touch}, []op{now, touch}, []op{delayShort}, []op{rearmLater}, []op{advance})
-	keys := programs([]op{moveKey}, []op{moveKeyOther}, []op{advance})
+	keys := programs([]op{moveKey}, []op{moveLong}, []op{advance})
 	moreKeys := slices.Concat(keys, programs([]op{remove}, []op{takeUp, expire}, []op{advance, advance}))
 	withAll := append(onTwo(), steps(seeAll))
 	if !full {

@@ -147,7 +147,7 @@ func (m *model) variants(c *call) (n int) {
 	switch c.op {
 	case touch, moveKey, start, touchAtPast, touchAtNow:
 		return int(m.tick-c.tick) + 1
-	case moveShort, moveLong, moveKeyOther:
+	case moveShort, moveLong:
 		return c.untils() * (int(m.tick-c.tick) + 1)
 	case advance, rest:
 		return 2
@@ -219,7 +219,7 @@ func (m *model) apply(c *call, part, variant int) bool {
 	switch c.op {
 	case touch, moveKey:
 		return m.touch(c.timer, on, c.began)
-	case moveShort, moveLong, moveKeyOther:
+	case moveShort, moveLong:
 		ok := m.touch(c.timer, c.tick+uint64(variant/c.untils()), c.began)
 		until := ticks(c.began+d) + uint64(variant%c.untils())
 		t.rearmed, t.until, t.deadline, t.latest = true, until, c.began+d, c.over+d
