@@ -54,8 +54,9 @@ type Config struct {
 	// MaxSleep is how long the hand may sleep while no timer is due, rounded down to whole
 	// ticks. A longer sleep costs fewer wakings. It delays no due timer, but it makes
 	// touches less exact: the deadline of a touch during the sleep may be late by up to
-	// MaxSleep, unless somebody calls [WheelOf.Now] before the touch. Zero means a tick. It
-	// must not be longer than a revolution of the first level, nor than half a Stall.
+	// MaxSleep, or by as long as nobody calls [WheelOf.Now] after it, if that is shorter. Zero
+	// means a tick. It must not be longer than a revolution of the first level, nor than half a
+	// Stall.
 	MaxSleep time.Duration
 
 	// Levels are the revolutions of each level, the finest first, in slots. A slot of the

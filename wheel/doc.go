@@ -52,9 +52,9 @@
 // With [Config].MaxSleep the hand need not wake on each tick. It looks a few ticks ahead,
 // files their touched timers again, and sleeps until the first tick with a timer. Meanwhile
 // the hand publishes no tick, and a touch is dated by the last one. Nothing fires early,
-// but the deadline of such a touch may be late by up to MaxSleep. For exact touches call
+// but the deadline of such a touch may be late by up to MaxSleep. For more exact touches call
 // [WheelOf.Now] after each wait, before the touch: it looks at the clock and publishes the
-// tick.
+// tick. A touch is exact if others follow in the next ticks.
 //
 // # When not to use this package
 //
