@@ -2,7 +2,8 @@ package main
 
 import (
 	"fmt"
-	"os/exec"
+	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -93,15 +94,21 @@ func (p *page) summary(b *strings.Builder) {
 	fmt.Fprint(b, "\nstdlazy is a time.Timer that starts itself again if it was moved; flatsweep an array of deadlines, swept in each tick.\n")
 }
 
-// versions lists the modules of the benchmarks: the peers, and libraries.
+// required is a requirement of a go.mod.
+var required = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
+
+// versions lists the modules of the benchmarks: the peers, and libraries. The workspace has many more.
 func versions(b *strings.Builder) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}}@{{.Version}}{{end}}", "all").Output()
+	text, err := os.ReadFile("go.mod")
 	if err != nil {
 		return
 	}
-	modules := slices.DeleteFunc(strings.Fields(string(out)), func(m string) bool {
-		return strings.HasPrefix(m, "golang.org/x/perf") || strings.Contains(m, "testify")
-	})
+	var modules []string
+	for _, m := range required.FindAllStringSubmatch(string(text), -1) { // with // indirect it does not match
+		if path := m[1]; !strings.HasPrefix(path, "github.com/heartwheel-go/") && path != "golang.org/x/perf" && !strings.Contains(path, "testify") {
+			modules = append(modules, path+"@"+m[2])
+		}
+	}
 	fmt.Fprintf(b, "\n## Versions\n\n%s\n", strings.Join(modules, ", "))
 }
 
