@@ -69,7 +69,7 @@ func memory(root string) (results map[string]float64, machine string, err error)
 		}
 		if !read.Run.Storm {
 			rounds[read.Run.Server] = append(rounds[read.Run.Server], read.Server.Bytes)
-			machine = fmt.Sprintf("%d cores of an %s, Go %s", read.Machine.Cores, read.Machine.CPU, read.Machine.Go)
+			machine = fmt.Sprintf("%d cores, Go %s", read.Machine.Cores, read.Machine.Go)
 		}
 	}
 	results = map[string]float64{}
