@@ -152,14 +152,14 @@ func (v *visit) inspect() {
 		n, w := check.Inspect(v.Guard, info)
 		next, verdict = cmp.Or(n, check.Every), w
 	})
+	if next < 0 && verdict == Close { // the verdict may turn out to be void
+		next = check.Every
+	}
 	c.at[i] = k.now().Add(max(next, v.policy.Tick))
 	if next < 0 {
 		c.at[i] = rules.Never
 	}
 	if verdict == Close {
-		if next < 0 { // the verdict may turn out to be void
-			c.at[i] = k.now().Add(check.Every)
-		}
 		v.closes = CheckReason(check.Name)
 		v.seen.Checked = rules.Reason(v.closes)
 	}

@@ -124,7 +124,7 @@ func (g *Guard) lose() {
 }
 
 const (
-	// perClose is how many tries are spread over the time of one close. So the pace is used up even if three
+	// perClose is how many tries are spread over the time of one close. So closes come as often as they may even if three
 	// connections of four are heard before their try.
 	perClose = 4
 

@@ -116,7 +116,7 @@ func next(guards []*Guard, from int, isAwaited func(*Guard) bool) int {
 
 // sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are
 // due by then, until none is left or waiting is cut short. It returns those dismissed. It misses
-// nobody: a connection not seen by it has joined later, and guard sees the drain.
+// nobody: a connection not seen by it has joined later, and admit sees the drain.
 func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) (dismissed []*Guard) {
 	guards := slices.Collect(k.Guards())
 	begin, tick := time.Now(), k.policy.Load().Tick

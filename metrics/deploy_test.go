@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/dashboardtest"
@@ -21,9 +20,7 @@ const (
 
 // names returns the names of all metrics, as queries know them.
 func names(t *testing.T) map[string]bool {
-	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(New(newKeeper(t, keepalive.Config{Advise: true})))
-	families, err := reg.Gather()
+	families, err := register(newKeeper(t, keepalive.Config{Advise: true})).Gather()
 	require.NoError(t, err)
 	names := map[string]bool{}
 	for _, f := range families {
@@ -53,7 +50,7 @@ func TestDashboardAsksOnlyForWhatThereIs(t *testing.T) {
 
 func TestDashboardShowsAll(t *testing.T) {
 	asked := strings.Join(dashboardtest.Expressions(t, dashboard), "\n")
-	families, err := register(t, newKeeper(t, keepalive.Config{Advise: true})).Gather()
+	families, err := register(newKeeper(t, keepalive.Config{Advise: true})).Gather()
 	require.NoError(t, err)
 	for _, f := range families {
 		require.Contains(t, asked, f.GetName())
@@ -65,14 +62,7 @@ func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
 	files, err := filepath.Glob("../deploy/prometheus/heartwheel.*.yml") // timeoutd tests its own
 	require.NoError(t, err)
 	require.Contains(t, files, rules)
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		require.NoError(t, err)
-		found := metricName.FindAllString(string(b), -1)
-		for _, name := range found {
-			require.True(t, have[name], "%s in %s", name, file)
-		}
-	}
+	dashboardtest.AskForWhatThereIs(t, have, files...)
 }
 
 // Each label value of an alert exists.

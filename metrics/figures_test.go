@@ -18,7 +18,7 @@ import (
 )
 
 // scrape returns the samples of a page, one in a line.
-func scrape(_ *testing.T, descs sink.Descs, collect func(sink.Sink)) string {
+func scrape(descs sink.Descs, collect func(sink.Sink)) string {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(sink.Collector(descs, collect))
 	page := httptest.NewRecorder()
@@ -45,7 +45,7 @@ heartwheel_heartbeat_panics_total 5
 heartwheel_heartbeat_stall_seconds_total 7.5
 heartwheel_heartbeat_stalls_total 6
 heartwheel_heartbeat_unanswered_total 3
-`, scrape(t, beaterAll, func(to sink.Sink) { collectBeater(to, s) }))
+`, scrape(beaterAll, func(to sink.Sink) { collectBeater(to, s) }))
 }
 
 func TestEachFigureOfAPoolHasItsName(t *testing.T) {
@@ -77,5 +77,5 @@ heartwheel_connpool_panics_total 12
 heartwheel_connpool_wait_seconds_total 8.5
 heartwheel_connpool_waiting 5
 heartwheel_connpool_waits_total 7
-`, scrape(t, poolAll, func(to sink.Sink) { collectPool(to, s) }))
+`, scrape(poolAll, func(to sink.Sink) { collectPool(to, s) }))
 }

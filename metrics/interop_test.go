@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -22,20 +21,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// promtool comes with Debian's package prometheus.
-func promtool(t *testing.T, stdin []byte, args ...string) {
-	cmd := exec.CommandContext(t.Context(), "promtool", args...)
-	cmd.Stdin = bytes.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "promtool %v: %s", args, out)
-}
-
 func TestPromtoolTakesTheAlerts(t *testing.T) {
-	promtool(t, nil, "check", "rules", "--lint=all", "--lint-fatal", rules)
-	promtool(t, nil, "test", "rules", "../deploy/prometheus/heartwheel.test.yml")
+	dashboardtest.PromtoolTakesAlerts(t, rules, "../deploy/prometheus/heartwheel.test.yml")
 }
 
-func TestPromtoolTakesTheDashboard(t *testing.T) { dashboardtest.Promtool(t, dashboard) }
+func TestPromtoolTakesTheDashboard(t *testing.T) { dashboardtest.PromtoolTakesDashboard(t, dashboard) }
 
 func TestPromtoolTakesAScrape(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Advise: true})
@@ -50,7 +40,7 @@ func TestPromtoolTakesAScrape(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, time.Minute, time.Millisecond)
 
-	reg := register(t, k)
+	reg := register(k)
 	beater, err := heartbeat.New(heartbeat.Config{})
 	require.NoError(t, err)
 	defer beater.Close()
@@ -69,5 +59,5 @@ func TestPromtoolTakesAScrape(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, page.String(), `heartwheel_connections_closed_total{reason="idle"} 1`)
 	require.Contains(t, page.String(), `heartwheel_connpool_connections{state="idle"} 0`)
-	promtool(t, page.Bytes(), "check", "metrics")
+	dashboardtest.Promtool(t, page.Bytes(), "check", "metrics")
 }

@@ -22,7 +22,7 @@ func newKeeper(t *testing.T, cfg keepalive.Config) *keepalive.Keeper {
 	return k
 }
 
-func register(_ *testing.T, k *keepalive.Keeper) *prometheus.Registry {
+func register(k *keepalive.Keeper) *prometheus.Registry {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(New(k))
 	return reg
@@ -52,7 +52,7 @@ func value(t *testing.T, reg prometheus.Gatherer, name string, labels ...string)
 
 func TestEveryLabelIsThereFromTheStart(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Advise: true})
-	reg := register(t, k)
+	reg := register(k)
 	for _, r := range keepalive.Reasons() {
 		require.Zero(t, value(t, reg, "heartwheel_connections_closed_total", "reason="+r.String()))
 		require.Zero(t, value(t, reg, "heartwheel_connections_would_close_total", "reason="+r.String()))
@@ -73,7 +73,7 @@ func TestEveryLabelIsThereFromTheStart(t *testing.T) {
 }
 
 func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
-	problems, err := testutil.GatherAndLint(register(t, newKeeper(t, keepalive.Config{Advise: true})))
+	problems, err := testutil.GatherAndLint(register(newKeeper(t, keepalive.Config{Advise: true})))
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }
@@ -84,7 +84,7 @@ func TestFiguresAreTheKeepers(t *testing.T) {
 			Timeout: 10 * time.Second,
 			Room:    keepalive.Room{MaxConns: 3, Pressure: keepalive.Pressure{Used: func() float64 { return 0.9 }, Timeout: 5 * time.Second}},
 		})
-		reg := register(t, k)
+		reg := register(k)
 		var peers []net.Conn
 		conn := func() net.Conn {
 			a, b := net.Pipe()
@@ -125,7 +125,7 @@ func TestASlowProgramIsSeen(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	k := newKeeper(t, keepalive.Config{Timeout: 50 * time.Millisecond})
-	reg := register(t, k)
+	reg := register(k)
 	require.Zero(t, value(t, reg, "heartwheel_slow_total"))
 	peer, err := net.Dial("tcp", ln.Addr().String())
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestASlowProgramIsSeen(t *testing.T) {
 func TestHistogramsAreCumulative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
-		reg := register(t, k)
+		reg := register(k)
 		ages := []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, time.Minute}
 		for _, age := range ages {
 			a, b := net.Pipe()
@@ -204,7 +204,7 @@ func TestNewNeedsAKeeper(t *testing.T) {
 // Scrapes beside connections coming and going.
 func TestScrapesMayCoincide(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Millisecond, Tick: time.Millisecond})
-	reg := register(t, k)
+	reg := register(k)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -1,8 +1,6 @@
 package fleetmetrics
 
 import (
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -31,13 +29,5 @@ func TestAlertsAndTheDashboardAskForWhatThereIs(t *testing.T) {
 		have[family.GetName()] = true
 		require.Contains(t, asked, family.GetName())
 	}
-	for _, file := range []string{dashboard, alerts + "rules.yml", alerts + "test.yml"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		names := regexp.MustCompile(`heartwheel_[a-z_]+`).FindAllString(string(text), -1)
-		require.Greater(t, len(names), 5)
-		for _, name := range names {
-			require.True(t, have[name], "%s in %s", name, file)
-		}
-	}
+	dashboardtest.AskForWhatThereIs(t, have, dashboard, alerts+"rules.yml", alerts+"test.yml")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func shell(t *testing.T, args ...string) string {
@@ -27,10 +29,7 @@ func shell(t *testing.T, args ...string) string {
 }
 
 func TestBashCompletes(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash here")
-	}
+	testmain.NeedProgram(t, "bash", "scripts/install-packages bash")
 	script := shell(t, "completion", "bash")
 	for line, want := range map[string]string{
 		"my-program -":                        "-addr -config -check -log-format",
@@ -48,7 +47,7 @@ func TestBashCompletes(t *testing.T) {
 			COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
 			_my_program "$1" "${@: -1}" "${@: -2:1}"
 			echo "${COMPREPLY[*]}"`
-		out, err := exec.Command(bash, append([]string{"-uc", complete, "bash"}, strings.Split(line, " ")...)...).CombinedOutput()
+		out, err := exec.Command("bash", append([]string{"-uc", complete, "bash"}, strings.Split(line, " ")...)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Equal(t, want+"\n", string(out), line)
 	}

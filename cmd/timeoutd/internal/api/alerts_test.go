@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -43,13 +42,5 @@ func TestAlertsAndTheDashboardAskForWhatThereIs(t *testing.T) {
 	files, err := filepath.Glob(alerts + "*.yml")
 	require.NoError(t, err)
 	require.Len(t, files, 2)
-	for _, file := range append(files, dashboard) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		names := regexp.MustCompile(`heartwheel_[a-z_]+`).FindAllString(string(text), -1)
-		require.Greater(t, len(names), 5)
-		for _, name := range names {
-			require.True(t, have[name], "%s in %s", name, file)
-		}
-	}
+	dashboardtest.AskForWhatThereIs(t, have, append(files, dashboard)...)
 }
