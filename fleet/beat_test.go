@@ -373,9 +373,7 @@ func TestANodeThatDidNotHearForAWhileLooksAtItsSessions(t *testing.T) {
 			r := newReal(t, server, 1, change)
 			s, c := register(t, r.nodes[0], "a")
 			stays, _ := register(t, r.nodes[0], "b")
-			kicker, err := newRedisStore(ctx, quick(r.url, r.prefix, "kicker").withDefaults(), incarnation{1}, serverScripts)
-			require.NoError(t, err)
-			defer kicker.close()
+			kicker := openStore(t, r.url, quick(r.prefix, "kicker"), incarnation{1})
 			kicker.channel = "nobody hears it"
 			there, err := kicker.kick(ctx, "a")
 			require.NoError(t, err)

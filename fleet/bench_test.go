@@ -36,11 +36,7 @@ func processor(b *testing.B, client *goredis.Client) float64 {
 }
 
 func benchStore(b *testing.B, server *testserver.Server, slots int) *redisStore {
-	cfg := Config{Slots: slots, URL: server.URL, Node: "10.0.0.1:8080", Prefix: prefix()}.withDefaults()
-	s, err := newRedisStore(ctx, cfg, incarnation{1}, serverScripts)
-	require.NoError(b, err)
-	b.Cleanup(func() { s.close() })
-	return s
+	return openStore(b, server.URL, Config{Slots: slots, Node: "10.0.0.1:8080", Prefix: prefix()}, incarnation{1})
 }
 
 // registerMany returns the claims of so many sessions.
@@ -198,8 +194,8 @@ func BenchmarkNode(b *testing.B) {
 		b.Run(fmt.Sprint("nodeLease=", lease), func(b *testing.B) {
 			server := testserver.Redis(b)
 			client := connect(b, server)
-			n, err := New(ctx, Config{
-				URL: server.URL, Node: "node", NodeLease: lease,
+			n, err := Open(ctx, server.URL, Config{
+				Node: "node", NodeLease: lease,
 				OnOffline: func(context.Context, Offline) error { return nil },
 			})
 			require.NoError(b, err)

@@ -34,9 +34,9 @@ const (
 )
 
 // quick is a fleet with such leases of sessions.
-func quick(url, prefix, node string) Config {
+func quick(prefix, node string) Config {
 	return Config{
-		URL: url, Prefix: prefix, Node: node, Lease: quickLease, Renew: quickLease / 5,
+		Prefix: prefix, Node: node, Lease: quickLease, Renew: quickLease / 5,
 		Timeout: 2 * time.Second, Sweep: 100 * time.Millisecond, MaxExpire: -1,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -58,7 +58,7 @@ func longer(cfg Config, lease time.Duration) Config {
 // runChild is the process of a node to be killed or stopped. It serves until its input ends, and
 // answers each line with the number of its sessions, refusals and renewals.
 func runChild() {
-	cfg := quick(os.Getenv(childURL), os.Getenv(childPrefix), "child")
+	cfg := quick(os.Getenv(childPrefix), "child")
 	if os.Getenv(childBeats) != "" {
 		cfg = beating(cfg)
 	}
@@ -66,7 +66,7 @@ func runChild() {
 		cfg = longer(cfg, lease)
 	}
 	cfg.Outlive = true // so that only Redis says no
-	n, err := New(context.Background(), cfg)
+	n, err := Open(context.Background(), os.Getenv(childURL), cfg)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

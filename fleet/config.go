@@ -12,8 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -41,17 +39,9 @@ const (
 // Config configures a node. The zero value of each field means its default. All nodes of a
 // fleet need the same Prefix and Slots. They also need the same Lease, NodeLease and Renew,
 // except while these are being changed. A node that only calls Lookup, LookupAll, Count and
-// Kick needs Redis or URL, Node, and the fleet's Prefix. If it may be the first node, it needs
-// the fleet's Slots as well.
+// Kick needs Node and the fleet's Prefix. If it may be the first node, it needs the fleet's Slots
+// as well.
 type Config struct {
-	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of
-	// go-redis. Make it with MaxRetries -1 and with ContextTimeoutEnabled; otherwise Timeout
-	// has no effect. The caller closes it. URL is the alternative for callers without a client.
-	// Exactly one of the two is needed. docs/redis.md lists the commands for a Redis user with few
-	// rights.
-	Redis goredis.UniversalClient
-	URL   string
-
 	// Node is the node's name in the records of its sessions, such as the address at which
 	// other nodes reach it: at most 200 bytes. No two running nodes may have the same name.
 	// Node is needed.
@@ -204,14 +194,13 @@ func (c Config) rules() string {
 	return string(kept)
 }
 
-// Validate returns New's error for this config, except for errors of URL or of the server.
+// Validate returns the error of Open and New for this config, except for errors of the URL, the client
+// or the server.
 func (c Config) Validate() error { return c.withDefaults().check() }
 
 // check checks a Config with its defaults filled in.
 func (c Config) check() error {
 	switch {
-	case (c.Redis == nil) == (c.URL == ""):
-		return fmt.Errorf("%w: Redis and URL, must be one of them and not both", ErrArgument)
 	case c.Node == "" || len(c.Node) > maxNode || !utf8.ValidString(c.Node):
 		return fmt.Errorf("%w: Node %.220q, must be from 1 to %d bytes of UTF-8", ErrArgument, c.Node, maxNode)
 	case len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}"):

@@ -14,7 +14,7 @@ func TestFleetsInTwoDatabasesOfAServerDoNotHearEachOther(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	node := func(database, name string) *Node {
-		n, err := New(ctx, quick(server.URL+"/"+database, "fleet", name))
+		n, err := Open(ctx, server.URL+"/"+database, quick("fleet", name))
 		require.NoError(t, err)
 		t.Cleanup(func() { n.Close() })
 		return n

@@ -6,9 +6,7 @@
 // another node reports the ends. For millions of sessions, nodes can have leases instead: see
 // Config.NodeLease.
 //
-//	node, err := fleet.New(ctx, fleet.Config{
-//		URL: "redis://localhost", Node: "gateway-1:8080", OnOffline: offline,
-//	})
+//	node, err := fleet.Open(ctx, "redis://localhost", fleet.Config{Node: "gateway-1:8080", OnOffline: offline})
 //	...
 //	session, err := node.Register(ctx, conn, "user-7", nil) // the connection has said who it is
 //	defer session.Close()                                   // Config.Keeper can do that

@@ -23,8 +23,7 @@ func Example() {
 	}
 	defer keeper.Close()
 
-	node, err := fleet.New(ctx, fleet.Config{
-		URL:    "redis://localhost:6379",
+	node, err := fleet.Open(ctx, "redis://localhost:6379", fleet.Config{
 		Node:   "10.0.0.1:9000",
 		Keeper: keeper,
 		OnOffline: func(_ context.Context, end fleet.Offline) error {
@@ -63,7 +62,7 @@ func Example() {
 
 func ExampleNode_Lookup() {
 	ctx := context.Background()
-	node, err := fleet.New(ctx, fleet.Config{URL: "redis://localhost:6379", Node: "10.0.0.1:9000"})
+	node, err := fleet.Open(ctx, "redis://localhost:6379", fleet.Config{Node: "10.0.0.1:9000"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -80,8 +79,7 @@ func ExampleNode_Lookup() {
 func ExampleNode_Drain() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	node, err := fleet.New(ctx, fleet.Config{
-		URL:    "redis://localhost:6379",
+	node, err := fleet.Open(ctx, "redis://localhost:6379", fleet.Config{
 		Node:   "10.0.0.1:9000",
 		Resume: time.Minute, // for clients to be back
 		OnEnd: func(s *fleet.Session, why fleet.Reason) {
@@ -105,7 +103,7 @@ func ExampleNode_Drain() {
 
 func ExampleNode_LookupAll() {
 	ctx := context.Background()
-	node, err := fleet.New(ctx, fleet.Config{URL: "redis://localhost:6379", Node: "pages"})
+	node, err := fleet.Open(ctx, "redis://localhost:6379", fleet.Config{Node: "pages"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,15 +24,15 @@ func TestAFailoverThatLosesWritesLosesNoSession(t *testing.T) {
 	replica := testserver.Redis(t, "--replicaof", host+" "+port)
 	var address atomic.Value
 	address.Store(master.Addr)
-	r := newReal(t, master, 2, func(c *Config) {
-		c.URL, c.Redis = "", goredis.NewClient(&goredis.Options{
+	r := newRealBy(t, master, 2, nil, func(cfg Config) (*Node, error) {
+		client := goredis.NewClient(&goredis.Options{
 			MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1,
 			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, network, address.Load().(string))
 			},
 		})
-		client := c.Redis
 		t.Cleanup(func() { client.Close() })
+		return New(ctx, client, cfg)
 	})
 	stay, closed, moved := fill(t, r.nodes[0], "stays", 200), fill(t, r.nodes[0], "closed", 50), fill(t, r.nodes[0], "moved", 50)
 	to := connect(t, replica)

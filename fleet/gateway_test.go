@@ -41,7 +41,7 @@ type happening struct {
 }
 
 func (c gatewayConfig) node(say func(happening)) Config {
-	cfg := quick(c.URL, c.Prefix, c.Node)
+	cfg := quick(c.Prefix, c.Node)
 	cfg.Lease, cfg.Renew, cfg.Timeout, cfg.Sweep, cfg.Resume = c.Lease, c.Renew, c.Timeout, c.Sweep, c.Resume
 	cfg.Outlive = c.Outlive
 	cfg.OnOffline = func(_ context.Context, o Offline) error {
@@ -61,7 +61,7 @@ func openGateway(c gatewayConfig, say func(happening)) (*gateway, error) {
 	}
 	cfg := c.node(say)
 	cfg.Keeper = keeper
-	node, err := New(context.Background(), cfg)
+	node, err := Open(context.Background(), c.URL, cfg)
 	if err != nil {
 		keeper.Close()
 		return nil, err

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -34,7 +33,7 @@ func TestAUserWhoMayNotHearIsRefused(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	require.NoError(t, connect(t, server).Do(ctx, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all").Err())
-	_, err := New(ctx, quick(fmt.Sprintf("redis://deaf:secret@%s", server.Addr), "p", "n"))
+	_, err := Open(ctx, "redis://deaf:secret@"+server.Addr, quick("p", "n"))
 	require.ErrorContains(t, err, `fleet: subscribing to channel "p:node:n": NOPERM`)
 }
 
@@ -94,10 +93,12 @@ func TestANodeHearsAgainSoonAfterItsServerWasGoneWithoutAWord(t *testing.T) {
 	var holes holes
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: holes.dial})
 	t.Cleanup(func() { client.Close() })
-	r := newReal(t, server, 2, func(c *Config) {
-		if c.Lease, c.Renew = 5*time.Minute, time.Minute; c.Node == "node-0" {
-			c.URL, c.Redis = "", client
+	change := func(c *Config) { c.Lease, c.Renew = 5*time.Minute, time.Minute }
+	r := newRealBy(t, server, 2, change, func(cfg Config) (*Node, error) {
+		if cfg.Node == "node-0" {
+			return New(ctx, client, cfg)
 		}
+		return Open(ctx, server.URL, cfg)
 	})
 	s, _ := register(t, r.nodes[0], "a")
 	holes.vanish()

@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
@@ -21,7 +24,7 @@ var (
 	errElsewhere = errors.New("fleet: the slot has changed lanes")
 )
 
-// Node is a gateway with its sessions. New makes one, and Close ends it. Most programs call Register
+// Node is a gateway with its sessions. Open makes one, and Close ends it. Most programs call Register
 // when a client has named its session. When the connection ends, Config.Keeper ends the session, or
 // the program calls Session.Close. Several goroutines may call the methods at the same time.
 type Node struct {
@@ -50,17 +53,44 @@ type Node struct {
 	closed  sync.Once
 }
 
-// New makes a node and connects to Redis; ctx is for the connecting only. The node extends leases and
-// tells ends until Close. New returns ErrArgument, wrapped with the value and its limit, if the
-// config is impossible. It also returns the errors of the Redis client.
-func New(ctx context.Context, cfg Config) (*Node, error) {
+// Open makes a node with the Redis of a URL, "redis://user:password@host:port/db", with "rediss" for
+// TLS and "unix" for a socket. If the server is part of a Cluster, the node uses all of it. ctx is for
+// the connecting only. The node extends leases and tells ends until Close, which also closes the
+// connections to Redis. docs/redis.md lists the commands for a Redis user with few rights.
+//
+// Open returns ErrArgument, wrapped with the value and its limit, if the config or the URL is
+// impossible, and if a server that answers is older than 7.0 or evicts keys. It also returns the
+// errors of the Redis client.
+func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
+	return open(ctx, cfg, func() (*redisrun.Client, error) { return redisrun.Open(ctx, url, names) })
+}
+
+// New is Open with the caller's client: a *redis.Client or a *redis.ClusterClient of go-redis. The
+// caller closes the client after the node. It must have MaxRetries -1, since Redis may have run a
+// script even if the answer was lost, and ContextTimeoutEnabled, since Timeout has no effect without
+// it. New returns ErrArgument for another client, and for nil.
+func New(ctx context.Context, client goredis.UniversalClient, cfg Config) (*Node, error) {
+	return open(ctx, cfg, func() (*redisrun.Client, error) {
+		redis, err := redisrun.New(client, names)
+		if err == nil {
+			err = redis.Inspect(ctx)
+		}
+		return redis, err
+	})
+}
+
+func open(ctx context.Context, cfg Config, connect func() (*redisrun.Client, error)) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	redis, err := connect()
+	if err != nil {
+		return nil, err
+	}
 	var by incarnation
 	_, _ = rand.Read(by[:]) // it never fails
-	kept, err := newRedisStore(ctx, cfg, by, serverScripts)
+	kept, err := newRedisStore(ctx, redis, cfg, by, serverScripts)
 	if err != nil {
 		return nil, err
 	}

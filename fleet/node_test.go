@@ -78,7 +78,7 @@ func (d *diary) end(id string) Reason {
 	return d.ends[id]
 }
 
-var nodeConfig = Config{URL: "none", Lease: 90 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+var nodeConfig = Config{Lease: 90 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 
 // fleetOf is some nodes on one model, in a bubble.
 type fleetOf struct {
@@ -698,9 +698,8 @@ func TestCloseIsIdempotentAndClosesWhatIsLeft(t *testing.T) {
 }
 
 func TestWhatIsImpossibleIsRefusedWithTheLimit(t *testing.T) {
-	good := Config{URL: "redis://localhost", Node: "n"}
+	good := Config{Node: "n"}
 	for name, change := range map[string]func(*Config){
-		"Redis and URL, must be one of them and not both":                                func(c *Config) { c.URL = "" },
 		`Node "", must be from 1 to 200 bytes of UTF-8`:                                  func(c *Config) { c.Node = "" },
 		`Prefix "a{b", must be at most 100 bytes without braces`:                         func(c *Config) { c.Prefix = "a{b" },
 		"Slots 3, must be a power of two from 1 to 1024":                                 func(c *Config) { c.Slots = 3 },
@@ -719,17 +718,24 @@ func TestWhatIsImpossibleIsRefusedWithTheLimit(t *testing.T) {
 		"NodeLease 15s, must be at least two thirds of it, 2 Timeout (3s)":               func(c *Config) { c.NodeLease, c.Timeout = 15*time.Second, 3*time.Second },
 		"Sweep 3s, must be from 1ms to 2.5s":                                             func(c *Config) { c.NodeLease, c.Sweep = 15*time.Second, 3*time.Second },
 		"Resume 1000h0m0s, must be from 1ms to 168h0m0s":                                 func(c *Config) { c.Resume = 1000 * time.Hour },
-		"URL of Redis": func(c *Config) { c.URL = "http://user:secret@x" },
 	} {
 		cfg := good
 		change(&cfg)
-		_, err := New(ctx, cfg)
-		if cfg.URL == good.URL {
-			require.Equal(t, cfg.Validate(), err, name)
-		}
+		_, err := Open(ctx, "redis://localhost", cfg)
+		require.Equal(t, cfg.Validate(), err, name)
 		require.ErrorIs(t, err, ErrArgument, name)
 		require.ErrorContains(t, err, name)
-		require.NotContains(t, err.Error(), "secret")
+	}
+	for url, said := range map[string]string{
+		"":                      "URL of Redis: redis: invalid URL scheme",
+		"http://user:secret@x":  "URL of Redis: redis: invalid URL scheme: http",
+		"redis:secret":          "URL of Redis: has no // after its scheme",
+		"redis://user:s/ecret@": "URL of Redis: can't be parsed",
+	} {
+		_, err := Open(ctx, url, good)
+		require.ErrorIs(t, err, ErrArgument, url)
+		require.ErrorContains(t, err, said, url)
+		require.NotContains(t, err.Error(), "ecret")
 	}
 }
 

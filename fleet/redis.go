@@ -48,21 +48,9 @@ type redisStore struct {
 
 var names = redisrun.Names{Package: "fleet", Loss: "sessions", Argument: ErrArgument, Closed: ErrClosed, Full: ErrFull}
 
-// newRedisStore connects to Redis. It takes the fleet's number of slots, or sets it.
-func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts) (*redisStore, error) {
-	s := &redisStore{scripts: use, cfg: cfg, by: by, layout: cfg.Prefix + ":{fleet}:c", channel: cfg.Prefix + ":node:", rules: cfg.rules()}
-	var err error
-	if cfg.Redis != nil {
-		s.redis, err = redisrun.New(cfg.Redis, names)
-		if err == nil {
-			err = s.redis.Inspect(ctx)
-		}
-	} else {
-		s.redis, err = redisrun.Open(ctx, cfg.URL, names)
-	}
-	if err != nil {
-		return nil, err
-	}
+// newRedisStore takes the fleet's number of slots, or sets it. The store closes redis.
+func newRedisStore(ctx context.Context, redis *redisrun.Client, cfg Config, by incarnation, use *scripts) (*redisStore, error) {
+	s := &redisStore{redis: redis, scripts: use, cfg: cfg, by: by, layout: cfg.Prefix + ":{fleet}:c", channel: cfg.Prefix + ":node:", rules: cfg.rules()}
 	if single, ok := s.redis.Client().(*goredis.Client); ok && single.Options().DB != 0 {
 		// A server has one set of channels for all of its databases.
 		s.channel = fmt.Sprintf("%s:node@%d:", cfg.Prefix, single.Options().DB)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
@@ -29,13 +30,18 @@ type realFleet struct {
 }
 
 func newReal(t testing.TB, server *testserver.Server, count int, change func(*Config)) *realFleet {
+	return newRealBy(t, server, count, change, func(cfg Config) (*Node, error) { return Open(ctx, server.URL, cfg) })
+}
+
+// newRealBy is newReal with another way to the server.
+func newRealBy(t testing.TB, server *testserver.Server, count int, change func(*Config), open func(Config) (*Node, error)) *realFleet {
 	r := &realFleet{url: server.URL, prefix: prefix()}
 	for i := range count {
-		cfg := r.diary.config(quick(r.url, r.prefix, fmt.Sprint("node-", i)))
+		cfg := r.diary.config(quick(r.prefix, fmt.Sprint("node-", i)))
 		if change != nil {
 			change(&cfg)
 		}
-		n, err := New(context.Background(), cfg)
+		n, err := open(cfg)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, n.Close()) })
 		r.nodes = append(r.nodes, n)
@@ -230,9 +236,9 @@ func TestARedisThatComesBackEmptyIsToldAgain(t *testing.T) {
 	// Nobody who comes then decides that there are other slots.
 	layout, client := r.nodes[0].store.(*redisStore).layout, connect(t, server)
 	eventually(t, func() bool { return client.HGet(ctx, layout, "slots").Val() == "16" }, "the slots are known again")
-	cfg := quick(r.url, r.prefix, "other")
+	cfg := quick(r.prefix, "other")
 	cfg.Slots = 8
-	_, err := New(ctx, cfg)
+	_, err := Open(ctx, r.url, cfg)
 	require.ErrorContains(t, err, "Slots 8, must be 16")
 }
 
@@ -337,8 +343,8 @@ func TestTheNumberOfSlotsIsForEver(t *testing.T) {
 	t.Parallel()
 	server := testserver.SharedRedis(t)
 	r := newReal(t, server, 1, func(c *Config) { c.Slots = 4 })
-	cfg := quick(r.url, r.prefix, "other")
-	n, err := New(ctx, cfg) // takes what there is
+	cfg := quick(r.prefix, "other")
+	n, err := Open(ctx, r.url, cfg) // takes what there is
 	require.NoError(t, err)
 	fill(t, r.nodes[0], "a", 10)
 	online, err := n.Count(ctx)
@@ -346,7 +352,7 @@ func TestTheNumberOfSlotsIsForEver(t *testing.T) {
 	require.EqualValues(t, 10, online)
 	require.NoError(t, n.Close())
 	cfg.Slots = 8
-	_, err = New(ctx, cfg)
+	_, err = Open(ctx, r.url, cfg)
 	require.ErrorIs(t, err, ErrArgument)
 	require.ErrorContains(t, err, "Slots 8, must be 4")
 }
@@ -381,7 +387,7 @@ func TestANodeWhoseSlotsAreNotThoseOfOthersStopsServing(t *testing.T) {
 		}
 		require.NoError(t, connect(t, server).FlushAll(ctx).Err())
 		var err error
-		second, err = New(ctx, quick(r.url, r.prefix, "second"))
+		second, err = Open(ctx, r.url, quick(r.prefix, "second"))
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() { require.NoError(t, second.Close()) })
@@ -400,17 +406,11 @@ func TestAUserWhoMayNotPublishIsAnswered(t *testing.T) {
 	server := testserver.Redis(t)
 	admin := connect(t, server)
 	require.NoError(t, admin.Do(ctx, "ACL", "SETUSER", "gateway", "on", ">secret", "~*", "resetchannels", "+@all").Err())
-	cfg := quick("redis://gateway:secret@"+server.Addr, prefix(), "first")
-	_, err := New(ctx, cfg)
+	url, prefix := "redis://gateway:secret@"+server.Addr, prefix()
+	_, err := Open(ctx, url, quick(prefix, "first"))
 	require.ErrorContains(t, err, "NOPERM", "it would not hear what it is told")
-	cfg = cfg.withDefaults()
-	first, err := newRedisStore(ctx, cfg, incarnation{1}, serverScripts)
-	require.NoError(t, err)
-	defer first.close()
-	cfg.Node = "second"
-	second, err := newRedisStore(ctx, cfg, incarnation{2}, serverScripts)
-	require.NoError(t, err)
-	defer second.close()
+	first := openStore(t, url, quick(prefix, "first"), incarnation{1})
+	second := openStore(t, url, quick(prefix, "second"), incarnation{2})
 	had, err := first.register(ctx, []registration{{id: "a"}})
 	require.NoError(t, err)
 	has, err := second.register(ctx, []registration{{id: "a"}})
@@ -441,10 +441,10 @@ func TestAUserWithTheCommandsThatAreNeededHasThemAll(t *testing.T) {
 
 	var diary diary
 	url := "redis://gateway:secret@" + server.Addr
-	first, err := New(ctx, diary.config(beating(quick(url, prefix, "first"))))
+	first, err := Open(ctx, url, diary.config(beating(quick(prefix, "first"))))
 	require.NoError(t, err)
 	defer first.Close()
-	second, err := New(ctx, diary.config(beating(quick(url, prefix, "second"))))
+	second, err := Open(ctx, url, diary.config(beating(quick(prefix, "second"))))
 	require.NoError(t, err)
 	defer second.Close()
 	register(t, first, "moves")
@@ -489,11 +489,51 @@ func TestClientsAndServersThatWouldLoseSessionsAreRefused(t *testing.T) {
 			change(&options)
 			client := goredis.NewClient(&options)
 			defer client.Close()
-			_, err := New(ctx, Config{Redis: client, Node: "n", Prefix: prefix()})
+			_, err := New(ctx, client, Config{Node: "n", Prefix: prefix()})
 			require.ErrorContains(t, err, what)
 		})
 	}
-	_, err := New(ctx, Config{Redis: (*goredis.Client)(nil), Node: "n"})
-	require.ErrorIs(t, err, ErrArgument)
-	require.ErrorContains(t, err, "nil *redis.Client")
+	for what, client := range map[string]goredis.UniversalClient{
+		"client is a <nil>, must be a *redis.Client or a *redis.ClusterClient": nil,
+		"client is a nil *redis.Client":                                        (*goredis.Client)(nil),
+		"client is a nil *redis.ClusterClient":                                 (*goredis.ClusterClient)(nil),
+		"client is a *redis.Ring, must be":                                     (*goredis.Ring)(nil),
+	} {
+		_, err := New(ctx, client, Config{Node: "n"})
+		require.ErrorIs(t, err, ErrArgument)
+		require.ErrorContains(t, err, what)
+	}
+}
+
+func TestOnlyAClientOfOpenEndsWithItsNode(t *testing.T) {
+	t.Parallel()
+	server := testserver.SharedRedis(t)
+	ours := func() int {
+		list, err := connect(t, server).ClientList(ctx).Result()
+		require.NoError(t, err)
+		return strings.Count(list, "name="+t.Name())
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	mine, err := New(ctx, client, quick(prefix(), "mine"))
+	require.NoError(t, err)
+	require.NoError(t, mine.Close())
+	require.NoError(t, client.Ping(ctx).Err())
+
+	own, err := Open(ctx, server.URL+"?client_name="+t.Name(), quick(prefix(), "own"))
+	require.NoError(t, err)
+	require.Positive(t, ours())
+	require.NoError(t, own.Close())
+	eventually(t, func() bool { return ours() == 0 }, "its connections are closed")
+}
+
+// openStore returns the store of a node that does nothing by itself. The end of the test closes it.
+func openStore(t testing.TB, url string, cfg Config, by incarnation) *redisStore {
+	t.Helper()
+	redis, err := redisrun.Open(ctx, url, names)
+	require.NoError(t, err)
+	s, err := newRedisStore(ctx, redis, cfg.withDefaults(), by, serverScripts)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.close() })
+	return s
 }

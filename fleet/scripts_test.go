@@ -13,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
@@ -42,7 +43,7 @@ func newPair(t *testing.T, seed uint64, nodeLease time.Duration) *pair {
 		Lease: 90 * time.Second, NodeLease: nodeLease, Renew: 30 * time.Second, Resume: 60 * time.Second,
 		MaxExpire: 0.6, Slots: 1, Node: "n",
 	}.withDefaults()
-	cfg.Prefix, cfg.Redis = prefix(), p.client
+	cfg.Prefix = prefix()
 	p.model = newModel(cfg)
 	told := newScripts(toldClock)
 	for i := range 3 {
@@ -50,7 +51,9 @@ func newPair(t *testing.T, seed uint64, nodeLease time.Duration) *pair {
 		if i == 2 && seed%4 > 1 { // which was not started anew yet
 			cfg.Lease, cfg.Renew, cfg.NodeLease = 40*time.Second, 15*time.Second, 0
 		}
-		s, err := newRedisStore(context.Background(), cfg, incarnation{byte(i + 1)}, told)
+		redis, err := redisrun.New(p.client, names)
+		require.NoError(t, err)
+		s, err := newRedisStore(context.Background(), redis, cfg, incarnation{byte(i + 1)}, told)
 		require.NoError(t, err)
 		p.nodes = append(p.nodes, s)
 	}

@@ -30,7 +30,7 @@ func benchTell(b *testing.B, work time.Duration) {
 		var told atomic.Int64
 		var first atomic.Pointer[time.Time]
 		cfg := Config{
-			URL: server.URL, Prefix: prefix(), Node: "alive", Lease: 6 * time.Second, MaxExpire: -1,
+			Prefix: prefix(), Node: "alive", Lease: 6 * time.Second, MaxExpire: -1,
 			OnOffline: func(context.Context, Offline) error {
 				now := time.Now()
 				first.CompareAndSwap(nil, &now)
@@ -39,11 +39,10 @@ func benchTell(b *testing.B, work time.Duration) {
 				return nil
 			},
 		}
-		n, err := New(ctx, cfg)
+		n, err := Open(ctx, server.URL, cfg)
 		require.NoError(b, err)
 		cfg.Node = "dead"
-		s, err := newRedisStore(ctx, cfg.withDefaults(), incarnation{1}, serverScripts)
-		require.NoError(b, err)
+		s := openStore(b, server.URL, cfg, incarnation{1})
 		for claims := range slices.Chunk(registerMany(b, s, count), renewBatch) { // all at once
 			_, err := s.extend(ctx, claims)
 			require.NoError(b, err)

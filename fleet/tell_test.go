@@ -61,11 +61,9 @@ func TestWhatWasSettledIsNotSettledAgainWhereAnotherSlotFails(t *testing.T) {
 
 func TestOutcomesOfSlotsThatFailAreOpen(t *testing.T) {
 	server := testserver.Redis(t)
-	cfg := quick(server.URL, prefix(), "a")
+	cfg := quick(prefix(), "a")
 	cfg.Slots = 2
-	s, err := newRedisStore(ctx, cfg.withDefaults(), incarnation{1}, serverScripts)
-	require.NoError(t, err)
-	t.Cleanup(func() { s.close() })
+	s := openStore(t, server.URL, cfg, incarnation{1})
 	for _, key := range s.keys[1] {
 		require.NoError(t, connect(t, server).Set(ctx, key.(string), "what does not belong here", 0).Err())
 	}

@@ -11,7 +11,8 @@ package wheel
 // A timer goes to the lowest level in reach of its deadline. In the top level a slot also
 // holds timers due some revolutions later. When the hand comes by, they go to the end of
 // the level once more. So one level is a wheel with rounds, and timers beyond the top level
-// are spread over its slots. A list of their own would be looked through all at once.
+// are spread over its slots. A list of their own would be looked through all at once: a million
+// sessions of a week on a wheel of one minute are 50 ms of work in one tick each minute.
 type levels[V any] struct {
 	level []level
 	slot  []slot[V] // of all levels, the finest first
@@ -62,7 +63,8 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	panic("unreachable")
 }
 
-// moveTicks is how many ticks before a block begins its timers begin to move down.
+// moveTicks is how many ticks before a block begins its timers begin to move down. All at once, a
+// million took 21 ms; the longest pass takes about 1 ms (BenchmarkPassOfAMillion).
 const moveTicks = 512
 
 // take takes out all timers of a tick, and some of the next block of each level above. It

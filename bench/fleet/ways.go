@@ -80,8 +80,8 @@ func (*conn) Close() error { return nil }
 func startFleet(ctx context.Context, o order) (working, error) {
 	w := &ours{order: o}
 	var err error
-	w.node, err = fleet.New(ctx, fleet.Config{
-		URL: o.URL, Node: o.name(), Lease: lease, Renew: renew,
+	w.node, err = fleet.Open(ctx, o.URL, fleet.Config{
+		Node: o.name(), Lease: lease, Renew: renew,
 		OnOffline: func(context.Context, fleet.Offline) error { w.offline.Add(1); return nil },
 		Logger:    slog.New(slog.DiscardHandler),
 	})

@@ -30,14 +30,14 @@ function drawIdlest(body, idlest) {
     const share = Math.min(1, c.timeout_seconds ? c.idle_seconds / c.timeout_seconds : 0);
     const fillBar = h("i");
     fillBar.style.width = (share * 100).toFixed(1) + "%";
-    const peer = addrCell(c.addr);
-    if (c.held) peer.append(h("span", { class: "held", title: "the program is busy with it: its silence does not count" }, "held"));
-    return h("tr", {}, peer,
+    const then = c.ends ? h("td", {}, reasonDot(c.ends), words(c.ends)) : h("td");
+    if (c.held) then.append(h("span", { class: "held", title: "the program is busy with it: its silence does not count" }, "held"));
+    return h("tr", {}, addrCell(c.addr),
       h("td", { class: "n" }, tenths(c.idle_seconds)),
       h("td", { class: "n faint" }, time(c.timeout_seconds)),
       h("td", {}, h("div", { class: "meter" + (share > 0.8 ? " near" : "") }, fillBar)),
       h("td", { class: "n" }, c.left_seconds === null && c.held ? "–" : tenths(c.left_seconds)),
-      h("td", {}, reasonDot(c.ends), words(c.ends)),
+      then,
       h("td", { class: "n faint" }, time(Math.round(c.age_seconds))),
       h("td", { class: "n faint" }, c.round_trip_seconds ? time(c.round_trip_seconds) : "–"));
   }));

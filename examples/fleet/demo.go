@@ -71,7 +71,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		d.url = d.redis.URL
 		d.say("redis-server runs: %s", d.url)
 	}
-	if d.watch, err = fleet.New(ctx, d.cfg.presence(d.url, d.prefix)); err != nil {
+	if d.watch, err = fleet.Open(ctx, d.url, d.cfg.presence(d.prefix)); err != nil {
 		return err
 	}
 	d.web = newWeb(ln, d)

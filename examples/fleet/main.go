@@ -93,13 +93,13 @@ func (cfg config) check() error {
 	if _, err := net.ResolveTCPAddr("tcp", cfg.http); err != nil {
 		return fmt.Errorf("invalid value %q for flag -http: %w", cfg.http, err)
 	}
-	return cfg.presence("redis://", "").Validate()
+	return cfg.presence("").Validate()
 }
 
 // presence returns the config of a lookup-only node.
-func (cfg config) presence(url, prefix string) fleet.Config {
+func (cfg config) presence(prefix string) fleet.Config {
 	return fleet.Config{
-		URL: url, Node: "presence", Prefix: prefix, Lease: cfg.lease, Renew: cfg.renew, Timeout: cfg.redisTimeout(),
+		Node: "presence", Prefix: prefix, Lease: cfg.lease, Renew: cfg.renew, Timeout: cfg.redisTimeout(),
 		Logger: slog.New(slog.DiscardHandler), // its calls return errors
 	}
 }

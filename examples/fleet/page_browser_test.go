@@ -29,7 +29,7 @@ func TestThePage(t *testing.T) {
 	t.Cleanup(r.Stop)
 	d := newDemo(config{}, io.Discard)
 	join := func(name string) *fleet.Node {
-		n, err := fleet.New(t.Context(), fleet.Config{URL: r.URL, Prefix: d.prefix, Node: name, Logger: slog.New(slog.DiscardHandler)})
+		n, err := fleet.Open(t.Context(), r.URL, fleet.Config{Prefix: d.prefix, Node: name, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, n.Close()) })
 		return n

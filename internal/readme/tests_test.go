@@ -2,6 +2,8 @@ package readme
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,19 +19,21 @@ var (
 	suite  = regexp.MustCompile("enginetest:\\s+((?:`[A-Za-z]+`(?:,\\s+)?)+)")
 	quoted = regexp.MustCompile("`([A-Za-z]+)`")
 	tested = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
-	row    = regexp.MustCompile(`(?m)^- (.*?): `)
+	row    = regexp.MustCompile(`(?m)^ +- (.*?): `)
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
 )
 
-// The timeout centre's lists of tests.
-const (
-	promises = "timeout/docs/decisions/0023-promises.md"
-	faults   = "timeout/docs/decisions/0024-faults.md"
-	outages  = "timeout/docs/decisions/0025-outages.md"
-)
+// lists returns the timeout centre's lists of tests: of promises, faults and outages.
+func lists(t *testing.T) []string {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "timeout/internal/together/doc.go"), nil, parser.ParseComments)
+	require.NoError(t, err)
+	parts := strings.Split(file.Doc.Text(), "\n# The test of each ")
+	require.Len(t, parts, 4)
+	return parts[1:]
+}
 
-// The pages of the timeout centre and of fleets name the test of each promise.
-func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
+// The lists of the timeout centre and of fleets name the test of each promise.
+func TestTheTestsThatAListNamesAreThere(t *testing.T) {
 	there := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") {
@@ -46,9 +50,9 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 		}
 		return err
 	}))
-	for name, least := range map[string]int{promises: 60, faults: 30, outages: 30, "fleet/docs/tests.md": 20} {
-		page := pages(t)[filepath.Join(root, name)]
-		names := 0
+	list := lists(t)
+	for page, least := range map[string]int{list[0]: 60, list[1]: 30, list[2]: 30, pages(t)[filepath.Join(root, "fleet/docs/tests.md")]: 20} {
+		name, names := page[:min(8, len(page))], 0
 		for _, m := range named.FindAllStringSubmatch(page, -1) {
 			names++
 			require.True(t, there[m[1]], "%s: %s is no test", name, m[1])
@@ -66,8 +70,8 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 // The timeout centre's lists have a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
 	var first strings.Builder // of each row, what stands before its tests
-	all := pages(t)
-	for _, m := range row.FindAllStringSubmatch(all[filepath.Join(root, promises)]+all[filepath.Join(root, faults)], -1) {
+	list := lists(t)
+	for _, m := range row.FindAllStringSubmatch(list[0]+list[1], -1) {
 		first.WriteString(m[1] + "\n")
 	}
 	rows := first.String()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,16 +133,22 @@ func writeStorms(b *strings.Builder, runs []rounds) {
 	}
 }
 
-// writeReasons lists the commands, and the reasons of failed runs.
+// writeReasons says when the runs were, and lists those that failed, with their reasons.
 func writeReasons(b *strings.Builder, runs []rounds) {
-	b.WriteString("\n## Commands\n\nAll runs have passed, unless a line says otherwise.\n\n")
+	var dates []string
 	for _, rs := range runs {
-		r := rs[len(rs)-1]
-		fmt.Fprintf(b, "- %s: `%s`", r.Date, r.Command)
-		if failed := rs.sum(func(r report) int { return boolean(r.Verdict != "pass") }); failed > 0 {
-			fmt.Fprintf(b, ", %d of %d passed", len(rs)-failed, len(rs))
+		for _, r := range rs {
+			dates = append(dates, r.Date)
 		}
-		b.WriteString("\n")
+	}
+	fmt.Fprintf(b, "\n## Runs\n\nFrom %s to %s, with the commands of `scripts/load`. All have passed, unless a line says otherwise.\n",
+		slices.Min(dates), slices.Max(dates))
+	for _, rs := range runs {
+		failed := rs.sum(func(r report) int { return boolean(r.Verdict != "pass") })
+		if failed == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n- `%s`, %d of %d passed\n", rs[0].Command, len(rs)-failed, len(rs))
 		for _, r := range rs {
 			for _, reason := range r.Reasons {
 				fmt.Fprintf(b, "    - %s\n", reason)

@@ -1,6 +1,7 @@
 // Package histogram counts durations in buckets of fixed bounds: three per decade, from 10
 // microseconds to two months. It serves this module for every duration with more of
-// interest than its mean, such as lateness.
+// interest than its mean, such as lateness. HdrHistogram takes 10 KB and more for such a range, and
+// the Prometheus client's would make every user of the wheel a user of that client.
 package histogram
 
 import (

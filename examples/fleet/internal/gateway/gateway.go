@@ -92,7 +92,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	case err := <-ended:
 		return err
 	}
-	if err := g.join(ctx, o.fleet); err != nil {
+	if err := g.join(ctx, o.redis, o.fleet); err != nil {
 		stop()
 		err = errors.Join(err, <-ended)
 		g.clients.work.Wait() // their connections are closed
@@ -118,7 +118,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 
 // join makes the node. Its name can be the server's address, known only now. Clients may have
 // said HELLO already: they wait.
-func (g *gateway) join(ctx context.Context, cfg fleet.Config) (err error) {
+func (g *gateway) join(ctx context.Context, redis string, cfg fleet.Config) (err error) {
 	if cfg.Node == "" {
 		cfg.Node = g.server.Addr().String()
 	}
@@ -126,7 +126,7 @@ func (g *gateway) join(ctx context.Context, cfg fleet.Config) (err error) {
 	cfg.OnOnline, cfg.OnOffline, cfg.OnEnd, cfg.Logger = g.online, g.offline, g.end, g.log
 	ctx, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
-	if g.node, err = fleet.New(ctx, cfg); err != nil {
+	if g.node, err = fleet.Open(ctx, redis, cfg); err != nil {
 		return err
 	}
 	close(g.open)

@@ -180,8 +180,8 @@ func (c *caller) over(t *testing.T, bye string) {
 
 // watcher is one more node of the fleet, to look at it.
 func (n *nodes) watcher(t *testing.T) *fleet.Node {
-	node, err := fleet.New(t.Context(), fleet.Config{
-		URL: n.redis.URL, Prefix: n.prefix, Node: "watcher", Lease: 9 * time.Second, Renew: 1800 * time.Millisecond,
+	node, err := fleet.Open(t.Context(), n.redis.URL, fleet.Config{
+		Prefix: n.prefix, Node: "watcher", Lease: 9 * time.Second, Renew: 1800 * time.Millisecond,
 		Timeout: 2 * time.Second, MaxExpire: -1,
 	})
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ const defaultRedis = "redis://127.0.0.1:6379"
 // options are the gateway's settings. The server and the fleet check their own.
 type options struct {
 	server    server.Config
+	redis     string
 	fleet     fleet.Config
 	grace     time.Duration
 	drain     time.Duration
@@ -33,7 +34,7 @@ func read(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.server.Tick, "tick", 0, "how precise that is (0: 10ms, less for a timeout under 100ms)")
 	flags.DurationVar(&o.grace, "hello", 10*time.Second, "how long a connection may take to have a session (0: for ever)")
 	flags.IntVar(&o.server.Room.MaxConns, "max-conns", 0, "connections at a time (0: as many as the descriptor limit has room for)")
-	flags.StringVar(&o.fleet.URL, "redis", cmp.Or(os.Getenv("REDIS_URL"), defaultRedis), "`URL` of Redis")
+	flags.StringVar(&o.redis, "redis", cmp.Or(os.Getenv("REDIS_URL"), defaultRedis), "`URL` of Redis")
 	flags.StringVar(&o.fleet.Node, "name", "", "`name` of this node (empty: its address)")
 	flags.StringVar(&o.fleet.Prefix, "prefix", "", "what keys in Redis begin with (empty: fleet)")
 	flags.DurationVar(&o.fleet.Lease, "lease", 0, "how long sessions outlive their node (0: 90s, or 10m with -node-lease)")
