@@ -70,6 +70,9 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 		s.Unread += n
 		s.Taken -= min(s.Taken, uint64(n))
 	}
+	if life != rules.Arrivals && s.Unread > 0 && e.received >= 0 { // they wait for this program, so the error is on the peer's side
+		s.Received = min(s.Received.Add(behind), k.now())
+	}
 	if s.Signs > 0 { // the kernel calls the beginning of a connection an arrival
 		s.Heard = s.Received
 	}

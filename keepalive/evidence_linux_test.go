@@ -78,3 +78,30 @@ func TestRoundedUpToMilliseconds(t *testing.T) {
 	require.GreaterOrEqual(t, jiffy(), ms)
 	require.LessOrEqual(t, jiffy(), 10*ms)
 }
+
+// The kernel's clock may have been behind when bytes came. While they wait for this program, the peer has the benefit.
+func TestWaitingBytesMayHaveComeLaterThanTheKernelSays(t *testing.T) {
+	was := behind
+	behind = time.Hour
+	t.Cleanup(func() { behind = was })
+	for _, activity := range []Activity{ActivityRead, ActivityManual} {
+		k := newKeeper(t, Config{Timeout: time.Hour, Activity: activity})
+		peer, inner := connect(t, "tcp")
+		conn := k.Conn(inner)
+		_, err := peer.Write([]byte("x"))
+		require.NoError(t, err)
+		g := Of(conn)
+		require.Eventually(t, func() bool { s, _ := g.look(); return s.Unread == 1 }, eternal, ms)
+		time.Sleep(2 * (tooOld + ms))
+
+		before := k.now()
+		s, _ := g.look()
+		require.GreaterOrEqual(t, s.Received, before, activity)
+		require.GreaterOrEqual(t, s.Heard, before, activity)
+
+		_, err = conn.Read(make([]byte, 1))
+		require.NoError(t, err)
+		s, _ = g.look()
+		require.Less(t, s.Received, before, "once they are read, a touch tells")
+	}
+}

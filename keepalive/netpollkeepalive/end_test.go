@@ -190,6 +190,7 @@ func slowTwice(t *testing.T) (quick bool) {
 	defer close(gate)
 	client := dial(t, addr)
 	begin := time.Now()
+	require.Eventually(t, func() bool { return k.Len() == 1 }, eternal, time.Millisecond)
 	for beat := range 10 {
 		before := begin
 		begin = time.Now()
