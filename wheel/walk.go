@@ -60,11 +60,9 @@ func (w *WheelOf[V]) IdleSince(at time.Duration, from uint32) (idle []*TimerOf[V
 				if t == nil {
 					continue
 				}
-				if word := t.word.Load(); word&stateMask == pending {
-					looked++
-					if touchedTick(word) < after {
-						idle = append(idle, t)
-					}
+				looked++
+				if word := t.word.Load(); word&stateMask == pending && touchedTick(word) < after {
+					idle = append(idle, t)
 				}
 			}
 			visited++
