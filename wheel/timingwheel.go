@@ -152,10 +152,7 @@ func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	return nil
 }
 
-// Len returns how many keys are pending.
-func (tw *TimingWheel[K, V]) Len() int { return tw.engine.Len() }
-
-// Stats returns the wheel's figures.
+// Stats returns the wheel's figures. Each key is one of its timers.
 func (tw *TimingWheel[K, V]) Stats() Stats { return tw.engine.Stats() }
 
 // Stop ends the wheel: pending keys never expire, and every later call returns [ErrClosed].
