@@ -24,7 +24,7 @@ func (w *WheelOf[V]) All() iter.Seq2[*TimerOf[V], V] {
 // timers returns all timers.
 func (w *WheelOf[V]) timers() []*TimerOf[V] {
 	all := make([]*TimerOf[V], 0, w.live.Load()+8*chunkSize) // room for gaps and newcomers
-	clear(all[:cap(all)]) // fresh memory takes long, and not under the lock
+	clear(all[:cap(all)])                                    // fresh memory takes long, and not under the lock
 	w.mu.Lock()
 	for _, c := range w.levels.slots.chunks {
 		if c != nil {
