@@ -130,7 +130,7 @@ func (k *Keeper) ago(d time.Duration) rules.Time {
 func (k *Keeper) lost() uint16 { return uint16(k.stopped() / time.Second) }
 
 // Len returns how many connections are guarded.
-func (k *Keeper) Len() int { return k.pool.Len() }
+func (k *Keeper) Len() int { return k.wheel.Len() }
 
 // Config returns the config in force, with its defaults. A default derived from another field,
 // such as Probe.After from Timeout, is a value there: it stays if the other field is changed.

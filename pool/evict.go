@@ -50,7 +50,7 @@ type idler[V any] struct {
 // makeRoom reports whether there is room for one more member, or will be. p.mu must be
 // held.
 func (p *Pool[V]) makeRoom(capacity int) bool {
-	over := p.Len() + 1 - capacity
+	over := p.wheel.Len() + 1 - capacity
 	if over <= 0 || p.cfg.Full != EvictIdlest {
 		return over <= 0
 	}
@@ -71,7 +71,7 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 			}
 		case looks <= 0 || now < e.pauseTo:
 			return false
-		case e.inVain >= p.Len():
+		case e.inVain >= p.wheel.Len():
 			e.inVain, e.pauseTo = 0, now+max(searchAgain, e.tenTicks)
 		default:
 			looks -= p.search(now, looks)
@@ -86,7 +86,7 @@ func (p *Pool[V]) search(now time.Duration, looks int) (looked int) {
 	e := &p.eviction
 	var found []idler[V]
 	latest := now - e.minIdle
-	for looks = min(looks, p.Len()); looked < looks; {
+	for looks = min(looks, p.wheel.Len()); looked < looks; {
 		idle, n, next := p.wheel.IdleSince(latest, e.next)
 		for _, m := range idle {
 			if touched, _ := m.Touched(); touched <= latest && p.mayEvict(m) {
@@ -98,7 +98,7 @@ func (p *Pool[V]) search(now time.Duration, looks int) (looked int) {
 			found = found[:maxEvicted]
 			latest = found[maxEvicted-1].touched
 		}
-		looked += max(n, 1) // perhaps all are due
+		looked += max(n, 1) // perhaps a crowd has left only room
 		e.next = next
 	}
 	e.inVain += looked

@@ -31,6 +31,6 @@ func Example() {
 		return
 	}
 	m.Touch()
-	fmt.Println(<-gone, "fell silent;", p.Len(), "left")
+	fmt.Println(<-gone, "fell silent;", p.Wheel().Len(), "left")
 	// Output: alice fell silent; 0 left
 }

@@ -46,7 +46,7 @@ func (f Full) String() string {
 // [wheel.ErrClosed] after Close, and the error of ctx if ctx is done first.
 func (p *Pool[V]) Wait(ctx context.Context) error {
 	for p.closed.Err() == nil {
-		if capacity := p.capacity.Load(); capacity == 0 || p.Len() < int(capacity) {
+		if capacity := p.capacity.Load(); capacity == 0 || p.wheel.Len() < int(capacity) {
 			p.wake() // there may be room for the next caller, too
 			return nil
 		}

@@ -125,9 +125,6 @@ func (p *Pool[V]) Join(m *Member[V], v V, timeout time.Duration) error {
 	return p.wheel.Start(m, v, timeout)
 }
 
-// Len returns the number of members.
-func (p *Pool[V]) Len() int { return p.wheel.Len() }
-
 // Resize changes [Config].Capacity and MinIdle. Zero or less means what zero means there.
 // Members beyond the capacity stay.
 func (p *Pool[V]) Resize(capacity int, minIdle time.Duration) {
@@ -138,8 +135,8 @@ func (p *Pool[V]) Resize(capacity int, minIdle time.Duration) {
 	p.wake()
 }
 
-// Wheel returns the wheel with the deadlines: for its time, its figures, and a walk through all
-// members.
+// Wheel returns the wheel with the deadlines: for the number of members, its time, its figures,
+// and a walk through all members.
 func (p *Pool[V]) Wheel() *wheel.WheelOf[V] { return p.wheel }
 
 // Close removes all members without a call of Due, and stops the wheel. It does not wait

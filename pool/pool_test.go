@@ -31,6 +31,9 @@ func newTestPool[V any](t testing.TB, timeout time.Duration, cfg Config[V]) test
 	return testPool[V]{p, timeout}
 }
 
+// Len returns the number of members.
+func (p *Pool[V]) Len() int { return p.wheel.Len() }
+
 // Add takes a new member into the pool.
 func (p testPool[V]) Add(v V) (*Member[V], error) {
 	m := new(Member[V])

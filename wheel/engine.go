@@ -25,9 +25,9 @@ type WheelOf[V any] struct {
 	funcs   Funcs[V]
 	onStall func(lost time.Duration)
 	onPanic func(value any, stack []byte)
-	stop    sync.Once
 	quit    chan struct{} // closed to stop the hand
 	done    chan struct{} // closed when the hand has gone
+	closed  atomic.Bool   // since Stop; changed under mu
 	live    atomic.Int64  // pending and due timers
 	panics  atomic.Uint64
 
@@ -35,8 +35,7 @@ type WheelOf[V any] struct {
 	// and every change of the word but the touch of a pending timer. No function of
 	// the user runs under mu, except Funcs.Limit and Funcs.Ended. The hand holds mu for at
 	// most breath chunks at a time.
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex
 
 	hand   uint64 // the tick of the slots taken last; at most clock.now
 	levels levels[V]
@@ -45,8 +44,6 @@ type WheelOf[V any] struct {
 	looked uint64        // last tick with its touched timers filed again
 	wake   time.Duration // next waking of the hand, by the wheel's time
 	alarm  *time.Timer   // wakes the hand; nil in a wheel without a hand
-
-	taken []*chunk[V] // taken out of their slots, not visited yet
 
 	// held are timers after the beginning of their due tick, but not due for certain: their
 	// touch may have come after the end of its tick, by the tick's lag. The next pass
@@ -152,7 +149,7 @@ func (w *WheelOf[V]) Start(t *TimerOf[V], v V, d time.Duration) error {
 func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.closed.Load() {
 		return ErrClosed
 	}
 	if !t.word.CompareAndSwap(unstarted, removed) {
@@ -176,16 +173,15 @@ func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 // Stop ends all timers without running them and waits until the hand has gone. It does not
 // wait for running functions. It may be called more than once, and from such a function.
 func (w *WheelOf[V]) Stop() {
-	w.stop.Do(func() {
-		w.mu.Lock()
-		w.closed = true
-		w.mu.Unlock()
+	w.mu.Lock()
+	if !w.closed.Swap(true) {
 		close(w.quit)
-		<-w.done
-		for _, t := range w.timers() {
-			t.Remove()
-		}
-	})
+	}
+	w.mu.Unlock()
+	<-w.done
+	for _, t := range w.timers() {
+		t.Remove()
+	}
 }
 
 // sum returns a + d, or the longest Duration if the sum is longer. Only d may be negative.

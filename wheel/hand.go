@@ -29,7 +29,7 @@ func (w *WheelOf[V]) run() {
 // sleep.
 func (w *WheelOf[V]) advance() time.Duration {
 	woken := w.since()
-	now, tick := w.look(w.asleep()) // before the wait for the lock: the wait is no lag
+	now, tick, stalled := w.look(w.asleep()) // before the wait for the lock: the wait is no lag
 
 	w.mu.Lock()
 	moves := tick > w.hand
@@ -42,7 +42,7 @@ func (w *WheelOf[V]) advance() time.Duration {
 	wait := w.sleepUntil(wake)
 	w.mu.Unlock()
 
-	if stalled := w.takeStalled(); stalled > 0 && w.onStall != nil {
+	if stalled > 0 && w.onStall != nil {
 		go w.call(func() { w.onStall(stalled) })
 	}
 	return wait
@@ -63,16 +63,12 @@ func (w *WheelOf[V]) sleepUntil(wake time.Duration) time.Duration {
 // the hand's next waking. w.mu must be held; settle lets go of it in between.
 func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration) {
 	p := pass[V]{WheelOf: w, tick: tick, begun: w.clock.span(tick), now: now}
-	if held := w.held.empty(); held != nil {
-		w.taken = append(w.taken, held)
-		p.visitTaken()
-	}
+	p.visitAll(w.held.empty())
 	for w.hand < tick {
 		w.hand++
 		// All at once: while the lock is free, a waiting slot could get entries for the
 		// hand's next visit.
-		w.taken = w.levels.take(w.hand, w.taken)
-		p.visitTaken()
+		p.visitAll(w.levels.take(w.hand))
 		if w.hand%stride == 0 {
 			w.letOthers()
 		}
@@ -101,19 +97,14 @@ type pass[V any] struct {
 	ahead uint64        // tick whose slot lookAhead has taken, or 0
 }
 
-// visitTaken visits the chunks in taken. mu must be held; visitTaken lets go of it after
-// each few chunks.
-func (p *pass[V]) visitTaken() {
-	for visited := 0; len(p.taken) > 0; visited++ {
+// visitAll visits the timers of a list of chunks taken out of their slots. mu must be held;
+// visitAll lets go of it after each few chunks.
+func (p *pass[V]) visitAll(c *chunk[V]) {
+	for visited := 0; c != nil; visited++ {
 		if visited == breath {
 			visited = 0
 			p.employ()
 			p.letOthers()
-		}
-		last := len(p.taken) - 1
-		c := p.taken[last]
-		if p.taken[last] = c.next; c.next == nil {
-			p.taken = p.taken[:last]
 		}
 		c.fetch()
 		for _, t := range c.entry[:c.n] {
@@ -121,7 +112,9 @@ func (p *pass[V]) visitTaken() {
 				p.visit(t)
 			}
 		}
+		next := c.next
 		p.levels.slots.giveBack(c)
+		c = next
 	}
 	p.employ()
 }
@@ -180,11 +173,7 @@ func (p *pass[V]) lookAhead() {
 	for p.looked = max(p.looked, p.tick); p.looked < p.tick+p.sleep; {
 		p.looked++
 		p.ahead = p.looked
-		for c := p.levels.slotOf(p.ahead).first; c != nil; c = c.next {
-			c.visit = p.hand // taken
-		}
-		p.taken = p.levels.takeTick(p.ahead, p.taken)
-		p.visitTaken()
+		p.visitAll(p.levels.slotOf(p.ahead).share(1, p.hand, nil))
 	}
 }
 

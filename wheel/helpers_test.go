@@ -21,6 +21,9 @@ func (w *WheelOf[V]) Add(v V, d time.Duration) (*TimerOf[V], error) {
 	return t, nil
 }
 
+// Len returns how many keys are pending.
+func (tw *TimingWheel[K, V]) Len() int { return tw.engine.Len() }
+
 // idle returns how long ago a timer was touched, in whole ticks.
 func (t *TimerOf[V]) idle() time.Duration {
 	at := t.word.Load()

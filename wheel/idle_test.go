@@ -55,6 +55,18 @@ func TestIdleSinceTellsTheTickOfATouch(t *testing.T) {
 	}
 }
 
+// Otherwise a search beside many due timers would look at all of them, and often.
+func TestIdleSinceCountsADueTimerAndLeavesItOut(t *testing.T) {
+	w, _ := newSleepingWheel(t)
+	timer, err := w.Add(1, time.Hour)
+	require.NoError(t, err)
+	require.True(t, timer.HandOver())
+	idle, looked, next := w.IdleSince(math.MaxInt64, 0)
+	require.Empty(t, idle)
+	require.Equal(t, 1, looked)
+	require.Zero(t, next)
+}
+
 // The chunks of a crowd that has gone are passed over, and not all under one hold of the lock.
 func TestARoundPassesOverWhatACrowdHasLeft(t *testing.T) {
 	r := newRig(t, 10*ms, nil)

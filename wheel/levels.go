@@ -68,30 +68,19 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 const moveTicks = 512
 
 // take takes out all timers of a tick, and some of the next block of each level above. It
-// appends their lists of chunks to a slice. The caller gives the chunks back.
-func (l *levels[V]) take(tick uint64, to []*chunk[V]) []*chunk[V] {
-	to = l.takeTick(tick, to)
+// returns their chunks, and the caller gives these back.
+func (l *levels[V]) take(tick uint64) *chunk[V] {
+	taken := l.slotOf(tick).empty()
 	for i := 1; i < len(l.level); i++ {
 		v := &l.level[i]
 		next := tick/v.unit + 1
 		s := &l.slot[v.first+int(next%v.size)]
-		if s.first == nil {
-			continue
-		}
 		// With 1 tick left all move down. Then the slot is empty: place goes beyond the next block.
-		if left := next*v.unit - tick - l.early; left <= moveTicks {
-			to = append(to, s.share(int(left), tick))
+		if left := next*v.unit - tick - l.early; s.first != nil && left <= moveTicks {
+			taken = s.share(int(left), tick, taken)
 		}
 	}
-	return to
-}
-
-// takeTick is take for the timers of the tick only.
-func (l *levels[V]) takeTick(tick uint64, to []*chunk[V]) []*chunk[V] {
-	if c := l.slotOf(tick).empty(); c != nil {
-		to = append(to, c)
-	}
-	return to
+	return taken
 }
 
 // slotOf returns the slot of a tick, in the first level.

@@ -46,10 +46,11 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 					last--
 					require.GreaterOrEqual(t, last, hand+unit, "a whole block to move it in")
 				}
-				turn := l.take(last, nil)
-				require.Len(t, turn, 1)
-				require.Equal(t, []*TimerOf[int]{timer}, turn[0].timers(nil))
-				l.slots.giveBack(turn[0])
+				turn := l.take(last)
+				require.NotNil(t, turn)
+				require.Nil(t, turn.next)
+				require.Equal(t, []*TimerOf[int]{timer}, turn.timers(nil))
+				l.slots.giveBack(turn)
 			}
 		})
 	}
@@ -108,11 +109,9 @@ func TestBlockMovesDownInShares(t *testing.T) {
 			moved := 0
 			for tick := block; tick < 2*block; tick++ {
 				now := 0
-				for _, list := range l.take(tick, nil) {
-					for _, timer := range list.timers(nil) {
-						l.file(timer, tick, 2*block+7)
-						now++
-					}
+				for _, timer := range l.take(tick).timers(nil) {
+					l.file(timer, tick, 2*block+7)
+					now++
 				}
 				require.LessOrEqual(t, now, timers/450, "on tick %d", tick)
 				inPlace := 2*block - early

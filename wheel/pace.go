@@ -63,7 +63,11 @@ func (p *pace) look(elapsed, asleep time.Duration) time.Duration {
 	p.asleep += nap
 	switch {
 	case p.stall > 0 && gap+nap > p.stall:
-		p.remember(elapsed - gap)
+		s := stall{elapsed - gap, p.lost, p.resumed}
+		if len(p.last) == maxStalls {
+			p.forget(s.time())
+		}
+		p.last = append(p.last, s)
 		p.stalls++
 		p.stalled += max(0, gap-p.sleep) + nap // the hand meant to sleep
 		p.lost += gap
@@ -93,15 +97,6 @@ func (p *pace) at(elapsed time.Duration) time.Duration {
 		gap = 0
 	}
 	return p.looked - p.lost + max(0, gap-p.grace)
-}
-
-// remember remembers a stall that begins now, and may forget another one for it.
-func (p *pace) remember(begin time.Duration) {
-	s := stall{begin, p.lost, p.resumed}
-	if len(p.last) == maxStalls {
-		p.forget(s.time())
-	}
-	p.last = append(p.last, s)
 }
 
 // forget forgets a stall, but not the last one. So the two pieces of time beside it become one, as buckets of an exponential

@@ -29,9 +29,13 @@ func (t *TimerOf[V]) Rearm(at time.Duration) bool { return t.rearm(at, 0) }
 func (t *TimerOf[V]) RearmSeen(at time.Duration) bool { return t.rearm(at, seen) }
 
 func (t *TimerOf[V]) rearm(at time.Duration, bits word) bool {
-	return t.decide(bits, func(w *WheelOf[V], old word) {
+	return t.locked(func(w *WheelOf[V], old word) bool {
+		if !isDue(old, bits) {
+			return false
+		}
 		t.until = w.clock.ticks(at)
 		w.keep(t, old&^stateMask|pending|rearmed)
+		return true
 	})
 }
 
@@ -46,28 +50,18 @@ func (t *TimerOf[V]) ExpireSeen() (V, bool) { return t.end(expired, seen) }
 // It does nothing, and reports false, if the timer is not due: somebody has touched or ended
 // it since it was handed over.
 func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
-	return t.decide(0, func(w *WheelOf[V], old word) {
+	return t.locked(func(w *WheelOf[V], old word) bool {
+		if !isDue(old, 0) {
+			return false
+		}
 		tick, last := min(uint64(max(at, 0)/w.clock.tick), w.clock.now.Load()), touchedTick(old)
 		if w.lastOf(last) > at { // it may have been touched later, on a tick left late
 			tick = last
 		}
 		w.keep(t, touchedOn(tick))
 		w.saved++
+		return true
 	})
-}
-
-// decide has f file a timer again if it is still due, and its word has all of the given bits.
-func (t *TimerOf[V]) decide(bits word, f func(w *WheelOf[V], old word)) bool {
-	w, old, ok := t.lock()
-	if !ok {
-		return false
-	}
-	defer w.mu.Unlock()
-	if old&stateMask != due || old&bits != bits {
-		return false
-	}
-	f(w, old)
-	return true
 }
 
 // HandOver hands a pending timer over now, before its deadline. It reports false if the
@@ -77,24 +71,21 @@ func (t *TimerOf[V]) HandOver() bool { return t.HandOverIdle(math.MaxInt64) }
 // HandOverIdle is HandOver for a timer whose last touch, as Touched tells it, is not later than
 // the given instant. Otherwise it reports false, and the deadline stays.
 func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
-	w, old, ok := t.lock()
-	if !ok {
-		return false
-	}
-	defer w.mu.Unlock()
-	for ; old&stateMask == pending && !w.closed && w.lastOf(touchedTick(old)) <= since; old = t.word.Load() {
-		if t.word.CompareAndSwap(old, old&^stateMask|due) {
-			w.levels.slots.remove(t, w.hand)
-			w.levels.slots.put(&w.backlog.slot, never, t)
-			w.employ()
-			return true
+	return t.locked(func(w *WheelOf[V], old word) bool {
+		for ; old&stateMask == pending && !w.closed.Load() && w.lastOf(touchedTick(old)) <= since; old = t.word.Load() {
+			if t.word.CompareAndSwap(old, old&^stateMask|due) {
+				w.levels.slots.remove(t, w.hand)
+				w.levels.slots.put(&w.backlog.slot, never, t)
+				w.employ()
+				return true
+			}
 		}
-	}
-	return false
+		return false
+	})
 }
 
 // IsDue reports whether the timer was handed over and is not decided yet.
-func (t *TimerOf[V]) IsDue() bool { return t.word.Load()&stateMask == due }
+func (t *TimerOf[V]) IsDue() bool { return isDue(t.word.Load(), 0) }
 
 // Touched returns the instant of the last touch, by [WheelOf.Time]: of Touch, Move, Start
 // or TouchAt. It is never too early, and too late by a tick at most, unless the hand was
@@ -133,20 +124,19 @@ type Sight struct {
 
 // Look is Touched and IsDue in one step, for a decision about the timer. From now on, Quiet
 // is about the time since this look. Of an ended timer it sees nothing.
-func (t *TimerOf[V]) Look() Sight {
-	w, old, ok := t.lock()
-	if !ok {
-		return Sight{}
-	}
-	defer w.mu.Unlock()
-	for !t.word.CompareAndSwap(old, old|seen) {
-		old = t.word.Load() // touched meanwhile
-	}
-	return Sight{
-		From:    w.clock.span(touchedTick(old)),
-		Touched: w.lastOf(touchedTick(old)),
-		DueAt:   w.clock.span(t.dueTick(old)),
-		Quiet:   isQuiet(old),
-		IsDue:   old&stateMask == due,
-	}
+func (t *TimerOf[V]) Look() (s Sight) {
+	t.locked(func(w *WheelOf[V], old word) bool {
+		for !t.word.CompareAndSwap(old, old|seen) {
+			old = t.word.Load() // touched meanwhile
+		}
+		s = Sight{
+			From:    w.clock.span(touchedTick(old)),
+			Touched: w.lastOf(touchedTick(old)),
+			DueAt:   w.clock.span(t.dueTick(old)),
+			Quiet:   isQuiet(old),
+			IsDue:   isDue(old, 0),
+		}
+		return true
+	})
+	return s
 }

@@ -165,9 +165,10 @@ func TestAStallWithinALookIsTold(t *testing.T) {
 	w.look(0)
 	require.Zero(t, w.Lost())
 	now = 100 * ms
-	w.look(0)
-	require.Equal(t, time.Minute-100*ms, w.takeStalled())
-	require.Zero(t, w.takeStalled())
+	_, _, stalled := w.look(0)
+	require.Equal(t, time.Minute-100*ms, stalled)
+	_, _, stalled = w.look(0)
+	require.Zero(t, stalled)
 	require.Equal(t, time.Minute, w.Lost())
 	now += 500 * ms
 	w.look(time.Hour)

@@ -83,7 +83,8 @@ func (s *slots[V]) pop(from *queue[V]) *TimerOf[V] {
 	from.len--
 	if from.popped == c.n {
 		from.popped = 0
-		s.unlink(c)
+		c.unlink()
+		s.giveBack(c)
 	}
 	return t
 }
@@ -104,12 +105,13 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 		c.entry[i], moved.filed = moved, t.filed
 	}
 	if last.n == 0 {
-		s.unlink(last)
+		last.unlink()
+		s.giveBack(last)
 	}
 }
 
-// unlink takes a chunk without timers out of its slot.
-func (s *slots[V]) unlink(c *chunk[V]) {
+// unlink takes a chunk out of its slot, but for its timers in the slot's count.
+func (c *chunk[V]) unlink() {
 	if c.prev == nil {
 		c.slot.first = c.next
 	} else {
@@ -120,33 +122,26 @@ func (s *slots[V]) unlink(c *chunk[V]) {
 	} else {
 		c.next.prev = c.prev
 	}
-	s.giveBack(c)
 }
 
+// empty takes all chunks out of a slot, and returns the first.
 func (to *slot[V]) empty() *chunk[V] {
 	c := to.first
 	*to = slot[V]{}
 	return c
 }
 
-// share takes the first chunks out of a slot with timers: so many that left calls, one per
-// tick, take all. tick is the hand's.
-func (to *slot[V]) share(left int, tick uint64) *chunk[V] {
-	first := to.first
+// share takes the first chunks out of a slot: so many that left calls, one per tick, take
+// all. It returns them, linked before those taken already. tick is the hand's.
+func (to *slot[V]) share(left int, tick uint64, taken *chunk[V]) *chunk[V] {
 	chunks := (to.len + chunkSize - 1) / chunkSize
-	for n := (chunks + left - 1) / left; ; n-- {
+	for range (chunks + left - 1) / left {
 		c := to.first
-		c.visit = tick
+		c.unlink()
 		to.len -= int(c.n)
-		if to.first = c.next; to.first == nil {
-			to.last = nil
-			return first
-		}
-		if n == 1 {
-			c.next, to.first.prev = nil, nil
-			return first
-		}
+		c.visit, c.next, taken = tick, taken, c
 	}
+	return taken
 }
 
 func (s *slots[V]) get() *chunk[V] {

@@ -71,7 +71,7 @@ func TestRemovingFromASharedSlotLeavesAGap(t *testing.T) {
 		timers[i] = new(TimerOf[int])
 		s.put(&to, 100, timers[i])
 	}
-	taken := to.share(2, 7)
+	taken := to.share(2, 7, nil)
 	s.remove(timers[3], 7)
 	require.Len(t, taken.timers(nil), 2*chunkSize-1)
 	require.NotContains(t, taken.timers(nil), timers[3])

@@ -54,26 +54,25 @@ func (t *TimerOf[V]) Touch() bool {
 	}
 }
 
-// save is Touch for a due timer.
+// save is Touch for a due timer. In line it would cost each touch a larger frame.
+//
+//go:noinline
 func (t *TimerOf[V]) save() bool {
-	t.wheel.mu.Lock()
-	defer t.wheel.mu.Unlock()
-	return t.set(0)
+	return t.locked(func(*WheelOf[V], word) bool { return t.set(0) })
 }
 
-// lock locks the wheel of a running timer, and returns it with the timer's word: from now on only a
-// touch of a pending timer can change that.
-func (t *TimerOf[V]) lock() (w *WheelOf[V], old word, ok bool) {
+// locked calls f for a running timer, under the lock of its wheel and with the timer's word:
+// only a touch of a pending timer can change the word meanwhile. It returns what f returns, or
+// false if the timer does not run.
+func (t *TimerOf[V]) locked(f func(w *WheelOf[V], old word) bool) bool {
 	if !isRunning(t.word.Load()) {
-		return nil, 0, false // perhaps without a wheel yet
+		return false // perhaps without a wheel yet
 	}
-	w = t.wheel
+	w := t.wheel
 	w.mu.Lock()
-	if old = t.word.Load(); !isRunning(old) {
-		w.mu.Unlock()
-		return nil, 0, false
-	}
-	return w, old, true
+	defer w.mu.Unlock()
+	old := t.word.Load()
+	return isRunning(old) && f(w, old)
 }
 
 // Move moves the deadline to d from now, once: a later Touch goes back to the timer's own
@@ -81,13 +80,10 @@ func (t *TimerOf[V]) lock() (w *WheelOf[V], old word, ok bool) {
 // expired or been removed. With d of zero or less the timer is due on the next tick. It
 // asks the clock and takes the wheel's lock.
 func (t *TimerOf[V]) Move(d time.Duration) bool {
-	w, _, ok := t.lock()
-	if !ok {
-		return false
-	}
-	defer w.mu.Unlock()
-	t.until = w.clock.ticks(sum(w.Time(0), max(d, 0)))
-	return t.set(rearmed)
+	return t.locked(func(w *WheelOf[V], _ word) bool {
+		t.until = w.clock.ticks(sum(w.Time(0), max(d, 0)))
+		return t.set(rearmed)
+	})
 }
 
 // SetDelay changes the delay of later touches, and the deadline with it: d after the last
@@ -95,42 +91,37 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 // running. A due timer stays due. With d of zero or less each touch makes the timer due on the
 // next tick.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
-	w, old, ok := t.lock()
-	if !ok {
-		return false
-	}
-	defer w.mu.Unlock()
-	t.delay = w.clock.ticks(d)
-	if old&stateMask == pending {
-		w.bringForward(t, old)
-	}
-	return true
+	return t.locked(func(w *WheelOf[V], old word) bool {
+		t.delay = w.clock.ticks(d)
+		if old&stateMask == pending {
+			w.bringForward(t, old)
+		}
+		return true
+	})
 }
 
-// set touches a running timer, with the rearmed bit or without. wheel.mu must be held.
+// set touches a running timer, with the rearmed bit or without, and returns true. wheel.mu
+// must be held.
 func (t *TimerOf[V]) set(bit word) bool {
 	w := t.wheel
 	w.Now()
 	for {
 		old := t.word.Load()
 		next := touchedOn(w.clock.now.Load()) | bit
-		switch old & stateMask {
-		case pending:
-			if t.word.CompareAndSwap(old, next) {
-				w.bringForward(t, next)
-				return true
+		if old&stateMask == pending {
+			if !t.word.CompareAndSwap(old, next) {
+				continue
 			}
-		case due:
-			if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.limit(t) <= w.clock.span(w.clock.now.Load()) {
-				t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
-				return true
-			}
-			w.keep(t, next)
-			w.saved++
+			w.bringForward(t, next)
 			return true
-		default:
-			return false
 		}
+		if w.levels.slots.chunkOf(t).slot == &w.backlog.slot && w.limit(t) <= w.clock.span(w.clock.now.Load()) {
+			t.word.Store(next&^stateMask | due) // the worker on its way to it sees the touch
+			return true
+		}
+		w.keep(t, next)
+		w.saved++
+		return true
 	}
 }
 
@@ -145,31 +136,27 @@ func (t *TimerOf[V]) Remove() (V, bool) { return t.end(removed, 0) }
 func (t *TimerOf[V]) Expire() (V, bool) { return t.end(expired, 0) }
 
 // end ends a timer. To expire, the timer must be due, and its word have all of the given bits.
-func (t *TimerOf[V]) end(state, bits word) (V, bool) {
-	var zero V
-	w, old, ok := t.lock()
-	if !ok {
-		return zero, false
-	}
-	defer w.mu.Unlock()
-	if state == expired && (old&stateMask != due || old&bits != bits) {
-		return zero, false
-	}
-	for !t.word.CompareAndSwap(old, old&^stateMask|state) {
-		old = t.word.Load() // touched meanwhile
-	}
-	w.levels.slots.remove(t, w.hand)
-	if state == expired {
-		w.expired++
-		if late := w.Time(0) - w.clock.span(t.dueTick(old)); late >= 0 { // or it was handed over before its deadline
-			w.late.Observe(late)
+func (t *TimerOf[V]) end(state, bits word) (v V, ok bool) {
+	ok = t.locked(func(w *WheelOf[V], old word) bool {
+		if state == expired && !isDue(old, bits) {
+			return false
 		}
-	}
-	v := t.value
-	t.value = zero
-	w.live.Add(-1)
-	w.funcs.Ended()
-	return v, true
+		for !t.word.CompareAndSwap(old, old&^stateMask|state) {
+			old = t.word.Load() // touched meanwhile
+		}
+		w.levels.slots.remove(t, w.hand)
+		if state == expired {
+			w.expired++
+			if late := w.Time(0) - w.clock.span(t.dueTick(old)); late >= 0 { // or it was handed over before its deadline
+				w.late.Observe(late)
+			}
+		}
+		v, t.value = t.value, v
+		w.live.Add(-1)
+		w.funcs.Ended()
+		return true
+	})
+	return v, ok
 }
 
 // dueTick returns the due tick of a timer with the given word. wheel.mu must be held.
@@ -185,10 +172,9 @@ func (t *TimerOf[V]) WasStarted() bool { return t.word.Load() != unstarted }
 
 // Value returns the timer's value, and whether the timer is running.
 func (t *TimerOf[V]) Value() (v V, running bool) {
-	w, _, running := t.lock()
-	if !running {
-		return v, false
-	}
-	defer w.mu.Unlock()
-	return t.value, true
+	running = t.locked(func(*WheelOf[V], word) bool {
+		v = t.value
+		return true
+	})
+	return v, running
 }

@@ -52,14 +52,17 @@ func (s *times) Lost() time.Duration {
 	return s.pace.lost + s.pace.asleep
 }
 
-// look brings the tick up to the clock, and returns the wheel's time and its tick.
-func (s *times) look(asleep time.Duration) (now time.Duration, tick uint64) {
+// look brings the tick up to the clock, and returns the wheel's time and its tick, and the
+// length of the stalls since the last call.
+func (s *times) look(asleep time.Duration) (now time.Duration, tick uint64, stalled time.Duration) {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()
-	return s.publish(asleep)
+	now, tick = s.publish(asleep)
+	stalled, s.told = s.pace.stalled-s.told, s.pace.stalled
+	return now, tick, stalled
 }
 
-// publish is look. timeMu must be held.
+// publish is look, but for the stalls. timeMu must be held.
 func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 	c := &s.clock
 	now = s.pace.look(s.since(), asleep)
@@ -100,13 +103,4 @@ func (s *times) waitFor(wake time.Duration) time.Duration {
 		wait = min(s.pace.grace+wait, s.pace.sleep)
 	}
 	return wait
-}
-
-// takeStalled returns the length of the stalls since the last call.
-func (s *times) takeStalled() time.Duration {
-	s.timeMu.Lock()
-	defer s.timeMu.Unlock()
-	stalled := s.pace.stalled - s.told
-	s.told = s.pace.stalled
-	return stalled
 }

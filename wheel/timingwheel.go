@@ -110,9 +110,6 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	if e == nil {
 		return tw.notFound()
 	}
-	if e.timer.delay == tw.engine.clock.ticks(delay) && e.timer.Touch() {
-		return nil
-	}
 	if _, ok := e.timer.Remove(); !ok {
 		return tw.notFound()
 	}
@@ -141,7 +138,7 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 // caller's goroutine. It returns after the last call. A key set meanwhile may or may not be
 // among them. It returns [ErrArgument] if fn is nil, and [ErrClosed] after Stop.
 func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
-	if tw.closed() {
+	if tw.engine.closed.Load() {
 		return ErrClosed
 	}
 	if fn == nil {
@@ -155,10 +152,7 @@ func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	return nil
 }
 
-// Len returns how many keys are pending.
-func (tw *TimingWheel[K, V]) Len() int { return tw.engine.Len() }
-
-// Stats returns the wheel's figures.
+// Stats returns the wheel's figures. Each key is one of its timers.
 func (tw *TimingWheel[K, V]) Stats() Stats { return tw.engine.Stats() }
 
 // Stop ends the wheel: pending keys never expire, and every later call returns [ErrClosed].
@@ -167,11 +161,7 @@ func (tw *TimingWheel[K, V]) Stats() Stats { return tw.engine.Stats() }
 func (tw *TimingWheel[K, V]) Stop() {
 	tw.engine.Stop()
 	for i := range tw.shards {
-		s := &tw.shards[i]
-		s.mu.Lock()
-		s.table.Store(nil)
-		s.len = 0
-		s.mu.Unlock()
+		tw.shards[i].drain()
 	}
 }
 
@@ -204,7 +194,7 @@ func (tw *TimingWheel[K, V]) check(key K, delay time.Duration) error {
 
 func (tw *TimingWheel[K, V]) checkKey(key K) error {
 	switch {
-	case tw.closed():
+	case tw.engine.closed.Load():
 		return ErrClosed
 	case any(key) == nil:
 		return fmt.Errorf("%w: key is nil", ErrArgument)
@@ -214,17 +204,8 @@ func (tw *TimingWheel[K, V]) checkKey(key K) error {
 	return nil
 }
 
-func (tw *TimingWheel[K, V]) closed() bool {
-	select {
-	case <-tw.engine.quit:
-		return true
-	default:
-		return false
-	}
-}
-
 func (tw *TimingWheel[K, V]) notFound() error {
-	if tw.closed() {
+	if tw.engine.closed.Load() {
 		return ErrClosed
 	}
 	return ErrNotFound

@@ -334,10 +334,11 @@ func TestKeyedAfterStop(t *testing.T) {
 func TestKeyedSetDuringStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tw, _ := newKeyed[string, int](t, 10)
-		tw.engine.mu.Lock()
-		tw.engine.closed = true // and quit is still open
-		tw.engine.mu.Unlock()
+		tw.engine.closed.Store(true)
+		defer tw.engine.closed.Store(false) // or Stop would not stop the hand
 		require.Equal(t, ErrClosed, tw.SetTimer("any", 1, tick))
+		s, hash := tw.shard("any") // it was stopped after SetTimer had looked
+		require.Equal(t, ErrClosed, tw.start(s, hash, "any", 1, tick))
 		require.Zero(t, kept(tw))
 	})
 }

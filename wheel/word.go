@@ -48,6 +48,9 @@ func touchedTick(w word) uint64 { return w >> touchedShift }
 // isQuiet reports whether nobody has touched a running timer since it was rearmed or looked at.
 func isQuiet(w word) bool { return w&(rearmed|seen) != 0 }
 
+// isDue reports whether a timer is due, and its word has all of the given bits.
+func isDue(w, bits word) bool { return w&(stateMask|bits) == due|bits }
+
 // isRunning reports whether a timer is pending, or due and not decided.
 func isRunning(w word) bool {
 	s := w & stateMask

@@ -47,18 +47,13 @@ func (w *WheelOf[V]) employAtMost(most int) {
 }
 
 func (w *WheelOf[V]) work() {
-	finished := false
+	t, v, ok := w.takeUp()
 	defer func() {
-		if !finished { // the user's function called runtime.Goexit
+		if ok { // the user's function called runtime.Goexit
 			go w.work()
 		}
 	}()
-	for {
-		t, v, ok := w.takeUp()
-		if !ok {
-			finished = true
-			return
-		}
+	for ; ok; t, v, ok = w.takeUp() {
 		w.call(func() { w.funcs.Due(t, v) })
 	}
 }
@@ -68,7 +63,7 @@ func (w *WheelOf[V]) work() {
 func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.backlog.len == 0 {
+	if w.closed.Load() || w.backlog.len == 0 {
 		w.workers.running--
 		return nil, v, false
 	}
@@ -82,14 +77,10 @@ func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
 func (w *WheelOf[V]) call(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.reportPanic(v)
+			w.panics.Add(1)
+			defer func() { _ = recover() }() // if the report panics too, the count is all
+			w.onPanic(v, debug.Stack())
 		}
 	}()
 	f()
-}
-
-func (w *WheelOf[V]) reportPanic(value any) {
-	w.panics.Add(1)
-	defer func() { _ = recover() }() // if the report panics too, the count is all
-	w.onPanic(value, debug.Stack())
 }

@@ -20,17 +20,23 @@ var faults = []fault{
 	{
 		name: "wheel-expire-looks-before-lock", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",
 		from: `	if !isRunning(t.word.Load()) {
-		return nil, 0, false // perhaps without a wheel yet
+		return false // perhaps without a wheel yet
 	}
-	w = t.wheel
+	w := t.wheel
 	w.mu.Lock()
-	if old = t.word.Load(); !isRunning(old) {`,
-		to: `	if old = t.word.Load(); !isRunning(old) {
-		return nil, 0, false // perhaps without a wheel yet
+	defer w.mu.Unlock()
+	old := t.word.Load()
+	return isRunning(old) && f(w, old)
+`,
+		to: `	old := t.word.Load()
+	if !isRunning(old) {
+		return false // perhaps without a wheel yet
 	}
-	w = t.wheel
+	w := t.wheel
 	w.mu.Lock()
-	if !isRunning(old) {`,
+	defer w.mu.Unlock()
+	return isRunning(old) && f(w, old)
+`,
 	},
 	{
 		name: "wheel-visit-stores-blindly", tests: "./wheel", run: racesOfWheel, file: "wheel/hand.go",

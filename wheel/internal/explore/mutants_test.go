@@ -18,7 +18,7 @@ var mutants = []mutant{
 		"timer.go", "				return true\n			}\n		case due:\n			return t.save()\n", "				return true\n			}\n			return true\n		case due:\n			return t.save()\n",
 	}}},
 	{"Move does not bring the visit forward", []patch{{
-		"timer.go", "				w.bringForward(t, next)\n", "",
+		"timer.go", "			w.bringForward(t, next)\n", "",
 	}}},
 	{"SetDelay does not bring the visit forward", []patch{{
 		"timer.go", "		w.bringForward(t, old)\n", "		_ = w.bringForward\n",
@@ -28,16 +28,22 @@ var mutants = []mutant{
 	}}},
 	{"a method looks before it has the lock", []patch{{
 		"timer.go", `	if !isRunning(t.word.Load()) {
-		return nil, 0, false // perhaps without a wheel yet
+		return false // perhaps without a wheel yet
 	}
-	w = t.wheel
+	w := t.wheel
 	w.mu.Lock()
-	if old = t.word.Load(); !isRunning(old) {`, `	if old = t.word.Load(); !isRunning(old) {
-		return nil, 0, false // perhaps without a wheel yet
+	defer w.mu.Unlock()
+	old := t.word.Load()
+	return isRunning(old) && f(w, old)
+`, `	old := t.word.Load()
+	if !isRunning(old) {
+		return false // perhaps without a wheel yet
 	}
-	w = t.wheel
+	w := t.wheel
 	w.mu.Lock()
-	if !isRunning(old) {`,
+	defer w.mu.Unlock()
+	return isRunning(old) && f(w, old)
+`,
 	}}},
 	{"Touch reads the tick before the word", []patch{{
 		"timer.go", `		switch old := t.word.Load(); old & stateMask {
@@ -52,16 +58,16 @@ var mutants = []mutant{
 			if old == next`,
 	}}},
 	{"a touch in the middle of Remove is lost", []patch{{
-		"timer.go", `	for !t.word.CompareAndSwap(old, old&^stateMask|state) {
-		old = t.word.Load() // touched meanwhile
-	}
-`, `	if !t.word.CompareAndSwap(old, old&^stateMask|state) {
-		return zero, false
-	}
+		"timer.go", `		for !t.word.CompareAndSwap(old, old&^stateMask|state) {
+			old = t.word.Load() // touched meanwhile
+		}
+`, `		if !t.word.CompareAndSwap(old, old&^stateMask|state) {
+			return false
+		}
 `,
 	}}},
 	{"Remove leaves the entry", []patch{{
-		"timer.go", "	w.levels.slots.remove(t, w.hand)\n", "",
+		"timer.go", "		w.levels.slots.remove(t, w.hand)\n", "",
 	}}},
 	{"Remove does not count down the slot", []patch{{
 		"slots.go", "	c.slot.len--\n", "",
@@ -70,57 +76,49 @@ var mutants = []mutant{
 		"slots.go", "c.entry[i], moved.filed = moved, t.filed", "c.entry[i] = moved",
 	}}},
 	{"Expire does not ask for a touch meanwhile", []patch{{
-		"timer.go", "(old&stateMask != due || old&bits != bits)", "old&bits != bits",
+		"timer.go", "!isDue(old, bits)", "old&bits != bits",
 	}}},
 	{"Rearm does not ask for a touch meanwhile", []patch{{
-		"rearm.go", `	if old&stateMask != due || old&bits != bits {
-		return false
-	}
-	f(w, old)`, `	if old&stateMask == pending {
-		t.word.Store(old&^stateMask | due)
-		w.levels.slots.remove(t, w.hand)
-		w.levels.slots.put(&w.backlog.slot, never, t)
-		old = t.word.Load()
-	}
-	f(w, old)`,
+		"rearm.go", `		if !isDue(old, bits) {
+			return false
+		}
+`, `		if old&stateMask == pending {
+			t.word.Store(old&^stateMask | due)
+			w.levels.slots.remove(t, w.hand)
+			w.levels.slots.put(&w.backlog.slot, never, t)
+			old = t.word.Load()
+		}
+`,
 	}}},
 	{"ExpireSeen does not ask for a touch since the look", []patch{{
-		"timer.go", "(old&stateMask != due || old&bits != bits)", "old&stateMask != due",
+		"timer.go", "!isDue(old, bits)", "!isDue(old, 0)",
 	}}},
 	{"RearmSeen does not ask for a touch since the look", []patch{{
-		"rearm.go", "old&stateMask != due || old&bits != bits {", "old&stateMask != due {",
+		"rearm.go", "!isDue(old, bits)", "!isDue(old, 0)",
 	}}},
 	{"TouchAt takes a later touch back", []patch{{
 		"rearm.go", "if w.lastOf(last) > at {", "if false {",
 	}}},
 	{"HandOver stores blindly", []patch{{
-		"rearm.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
+		"rearm.go", "			if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "			if t.word.Store(old&^stateMask | due); true {\n",
 	}}},
 	{"HandOverIdle looks before the lock", []patch{{
-		"rearm.go", `	w, old, ok := t.lock()
-	if !ok {
+		"rearm.go", `	return t.locked(func(w *WheelOf[V], old word) bool {
+		for ; old&stateMask == pending && !w.closed.Load() && w.lastOf(touchedTick(old)) <= since;`, `	if at, _ := t.Touched(); at > since {
 		return false
 	}
-	defer w.mu.Unlock()
-	for ; old&stateMask == pending && !w.closed && w.lastOf(touchedTick(old)) <= since;`, `	if at, _ := t.Touched(); at > since {
-		return false
-	}
-	w, old, ok := t.lock()
-	if !ok {
-		return false
-	}
-	defer w.mu.Unlock()
-	for ; old&stateMask == pending && !w.closed;`,
+	return t.locked(func(w *WheelOf[V], old word) bool {
+		for ; old&stateMask == pending && !w.closed.Load();`,
 	}}},
 	{"Look stores blindly", []patch{{
-		"rearm.go", `	for !t.word.CompareAndSwap(old, old|seen) {
-		old = t.word.Load() // touched meanwhile
-	}
-`, `	t.word.Store(old | seen)
+		"rearm.go", `		for !t.word.CompareAndSwap(old, old|seen) {
+			old = t.word.Load() // touched meanwhile
+		}
+`, `		t.word.Store(old | seen)
 `,
 	}}},
 	{"a method does not see that the timer has ended before it had the lock", []patch{{
-		"timer.go", "	if old = t.word.Load(); !isRunning(old) {\n", "	if old = t.word.Load(); false {\n",
+		"timer.go", "	return isRunning(old) && f(w, old)\n", "	return f(w, old)\n",
 	}}},
 	{"the earliest touch is that of the next tick", []patch{{
 		"rearm.go", "From:    w.clock.span(touchedTick(old)),", "From:    w.clock.span(touchedTick(old) + 1),",

@@ -69,6 +69,19 @@ func (n *number[T]) trace(what string) {
 	}
 }
 
+// Bool stands in place of atomic.Bool. No explored call changes one, so its operations are no steps.
+type Bool struct{ v bool }
+
+// Load returns the value.
+func (b *Bool) Load() bool { return b.v }
+
+// Swap sets the value, and returns the one before.
+func (b *Bool) Swap(v bool) bool {
+	old := b.v
+	b.v = v
+	return old
+}
+
 // Pointer stands in place of atomic.Pointer. No explored call changes one, so its operations are no steps.
 type Pointer[T any] struct{ v *T }
 
