@@ -29,9 +29,8 @@ func (k *Keeper) Bind(g *Guard, conn any, a adapter.Adapter, remote net.Addr) er
 		return ReasonDrain
 	}
 	g.conn = conn
-	tells := false
-	_ = a.Control(g.Binding(), func(fd uintptr) { tells = socketTells(fd) })
-	err := k.admit(g, conn, a, remote, tells)
+	_ = a.Control(g.Binding(), g.meet)
+	err := k.admit(g, conn, a, remote)
 	k.countRefused(err)
 	return err
 }

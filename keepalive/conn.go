@@ -74,12 +74,12 @@ func (k *Keeper) wrap(inner net.Conn) (net.Conn, error) {
 	}
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
-	remote, tells := identity(inner), false
+	remote := identity(inner)
 	found, layers, err := socket.Of(inner, k.unwrap())
 	if err == nil {
-		_ = found.Control(func(fd uintptr) { tells = socketTells(fd) })
+		_ = found.Control(self.guard.meet)
 	}
-	if headed := remote == nil && layers > 0; headed || !tells {
+	if headed := remote == nil && layers > 0; headed || !self.guard.tells() {
 		self.noted = newNoted()
 		self.noted.headed = headed
 		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap())
@@ -87,7 +87,7 @@ func (k *Keeper) wrap(inner net.Conn) (net.Conn, error) {
 	if remote == nil {
 		self.flags.Store(connUnknown)
 	}
-	if err := k.admit(self.guard, c, self, remote, tells); err != nil {
+	if err := k.admit(self.guard, c, self, remote); err != nil {
 		return nil, err
 	}
 	return c, nil

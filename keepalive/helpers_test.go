@@ -42,7 +42,7 @@ func tells(c net.Conn) (yes bool) {
 func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	inner, _ := net.Pipe()
 	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
-	return c.guard, k.admit(c.guard, c, c, remote, false)
+	return c.guard, k.admit(c.guard, c, c, remote)
 }
 
 // keys returns the number of keys with connections.

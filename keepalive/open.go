@@ -17,19 +17,18 @@ import (
 var errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 
 // admit begins to guard a connection: g is the adapter's, conn is the connection as the program
-// knows it, and remote the address of its peer, or nil if unknown yet. tells reports whether
-// the socket knows when bytes last arrived.
+// knows it, and remote the address of its peer, or nil if unknown yet. Its socket has been met, if it has one.
 //
 // It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
 // It returns ErrNotGuarded after Close: then the connection stays, unguarded.
-func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr, tells bool) error {
+func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr) error {
 	if k.draining.Load() {
 		return ReasonDrain
 	}
 	strangers.add(conn)
 	p := k.policy.Load()
 	g.keeper, g.conn, g.adapter, g.born, g.id = k, conn, a, k.now(), k.ids.Add(1)
-	g.flags.Store(k.flagsOf(p, p.Activity, conn, tells))
+	g.flags.Store(g.flagsOf(p, p.Activity))
 	g.open(p)
 	if remote != nil && !g.identify(remote) {
 		g.forget(errPerKey)
@@ -79,8 +78,12 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 	return nil
 }
 
+// meet notes whether the socket of a new connection knows when bytes last arrived.
+func (g *Guard) meet(fd uintptr) { g.setFlag(flagTells, socketTells(fd)) }
+
 // flagsOf returns the flags of a connection.
-func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
+func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
+	k, tells := g.keeper, g.tells()
 	flags := uint32(a.life(tells)) | flagBegun | flagOpen
 	if tells {
 		flags |= flagTells
@@ -94,7 +97,7 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	if a == ActivityKernel && !tells {
 		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
-				"conn", fmt.Sprintf("%T", inside(conn)))
+				"conn", fmt.Sprintf("%T", inside(g.conn)))
 		}
 	}
 	return flags

@@ -154,14 +154,13 @@ func (g *Guard) SetActivity(a Activity) error {
 	if a == ActivityReadWrite && g.isUpgraded() {
 		return wrong("Activity %v of an upgraded connection, whose probes themselves would be life", a)
 	}
-	k := g.keeper
-	p := k.policy.Load()
+	p := g.keeper.policy.Load()
 	changed := p.Config
 	changed.Activity = a
 	if err := changed.Validate(); err != nil {
 		return err
 	}
-	life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask // may log
+	life := g.flagsOf(p, a) & lifeMask // may log
 	return g.change(p, func(*rules.State) {
 		g.setLife(rules.Life(life))
 	})

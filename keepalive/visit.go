@@ -68,7 +68,8 @@ func (g *Guard) visit() {
 func (v *visit) run() {
 	defer func() {
 		if !v.done {
-			go func() { _ = v.adapter.Do(context.Background(), v.Binding(), v.run) }() // an error says that it is closed
+			rest := *v // a visit that ends here leaves no garbage
+			go func() { _ = rest.adapter.Do(context.Background(), rest.Binding(), rest.run) }() // an error says that it is closed
 		} else if v.leave() {
 			go v.due()
 		}
