@@ -7,6 +7,7 @@ import (
 	"net"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -36,7 +37,7 @@ func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr) e
 	}
 	err := k.join(p, g)
 	switch { // Close, or Drain, may not have seen it
-	case k.closing.Err() != nil && (g.release() || g.reason() == 0):
+	case k.closed.Load() && (g.release() || g.reason() == 0):
 		err = ErrNotGuarded
 	case k.draining.Load() && g.release():
 		err = ReasonDrain
@@ -171,31 +172,22 @@ func (k *Keeper) countRefused(why error) {
 const maxStrangers = 1000
 
 // strangers warns of Touch with a value that no Keeper knows: it compiles, and touches nobody.
-var strangers = strangerTypes{known: map[reflect.Type]bool{}}
+var strangers = new(strangerTypes)
 
 // strangerTypes are types of connections. A type is known after a Keeper has guarded a connection of it, or was
 // asked to: such a connection is no mistake, guarded or not. It is known, too, after a warning.
 type strangerTypes struct {
-	mu    sync.RWMutex
-	known map[reflect.Type]bool
+	known sync.Map // by reflect.Type
+	n     atomic.Int64
 }
 
 // add notes the type of a connection, and reports whether it is news.
 func (s *strangerTypes) add(conn any) (added bool) {
-	t := reflect.TypeOf(conn)
-	s.mu.RLock()
-	known := s.known[t] || len(s.known) >= maxStrangers
-	s.mu.RUnlock()
-	if known {
+	if s.n.Load() >= maxStrangers {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[t] || len(s.known) >= maxStrangers {
-		return false
-	}
-	s.known[t] = true
-	return true
+	_, known := s.known.LoadOrStore(reflect.TypeOf(conn), nil)
+	return !known && s.n.Add(1) <= maxStrangers
 }
 
 // warn warns of a connection if the type of the innermost one is strange.

@@ -23,13 +23,7 @@ type extras struct {
 	exchanges *exchanges    // or nil
 }
 
-// extras returns the extras of the connection, and makes it if there is none.
-func (g *Guard) extras() *extras {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.extrasLocked()
-}
-
+// extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) extrasLocked() *extras {
 	m := g.makeRare()
 	if m.extras == nil {
@@ -52,10 +46,9 @@ func (g *Guard) SetValue(value any) bool {
 	if !g.isOpen() {
 		return false
 	}
-	u := g.extras()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u.value = value
+	g.extrasLocked().value = value
 	return true
 }
 
@@ -98,18 +91,15 @@ func (g *Guard) Context() context.Context {
 
 // endContext ends the context of a connection, just before its end.
 func (g *Guard) endContext(why error) {
+	var end context.CancelCauseFunc
 	g.mu.Lock()
-	end := g.extrasNow().contextEnd()
-	g.mu.Unlock()
-	end(why)
-}
-
-// contextEnd returns a function that ends the context. Nil extras have none. mu must be held.
-func (u *extras) contextEnd() context.CancelCauseFunc {
-	if u != nil && u.cancel != nil {
-		return u.cancel
+	if u := g.extrasNow(); u != nil {
+		end = u.cancel
 	}
-	return func(error) {}
+	g.mu.Unlock()
+	if end != nil {
+		end(why)
+	}
 }
 
 // SetTimeout gives the connection a timeout of its own, longer or shorter than the one in the
@@ -170,7 +160,7 @@ func (g *Guard) SetActivity(a Activity) error {
 // touch. The touch comes first: otherwise a decision between the two would apply the change to
 // the silence before.
 func (g *Guard) change(p *policy, change func(*rules.State)) error {
-	g.keeper.lookAtClock()
+	g.keeper.wheel.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
@@ -219,7 +209,7 @@ func (g *Guard) hold(n int32) {
 		g.endsSilence(g.timer.SinceTouch(), false)
 	} else { // it begins anew
 		now = g.keeper.now()
-		g.keeper.lookAtClock()
+		g.keeper.wheel.Now()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
