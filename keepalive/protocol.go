@@ -244,7 +244,7 @@ func (g *Guard) upgrade(probe func() error, farewell func(reason net.Error, dead
 	if !g.isOpen() {
 		return ErrNotGuarded
 	}
-	return g.change(g.keeper.policy.Load(), func(*rules.State) {
+	return g.change(func(*rules.State) {
 		u := g.extrasLocked()
 		u.upgrade, u.exchanges = &upgrade{probe: probe, farewell: farewell}, nil
 		if g.state().EndsBetween() != 0 {

@@ -116,7 +116,7 @@ func (g *Guard) SetTimeout(d time.Duration) (time.Duration, error) {
 	}
 	p := g.keeper.policy.Load()
 	d = p.Interval.clamped(d, p.Tick)
-	return d, g.change(p, func(s *rules.State) { s.Own = d })
+	return d, g.change(func(s *rules.State) { s.Own = d })
 }
 
 // SetInterval is SetTimeout for a peer with an announced heartbeat interval: its timeout is
@@ -130,7 +130,7 @@ func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
 	if beat > 0 {
 		return g.SetTimeout(max(1, rules.Saturated(float64(beat)*p.Interval.Multiplier)))
 	}
-	return p.Timeout, g.change(p, func(s *rules.State) { s.Own = 0 })
+	return p.Timeout, g.change(func(s *rules.State) { s.Own = 0 })
 }
 
 // SetActivity changes what counts as life of this connection, from now on: say, after an
@@ -151,7 +151,7 @@ func (g *Guard) SetActivity(a Activity) error {
 		return err
 	}
 	life := g.flagsOf(p, a) & lifeMask // may log
-	return g.change(p, func(*rules.State) {
+	return g.change(func(*rules.State) {
 		g.setLife(rules.Life(life))
 	})
 }
@@ -159,7 +159,7 @@ func (g *Guard) SetActivity(a Activity) error {
 // change changes the state of a connection. Unless its first message is awaited, the change is a
 // touch. The touch comes first: otherwise a decision between the two would apply the change to
 // the silence before.
-func (g *Guard) change(p *policy, change func(*rules.State)) error {
+func (g *Guard) change(change func(*rules.State)) error {
 	g.keeper.wheel.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,6 +171,7 @@ func (g *Guard) change(p *policy, change func(*rules.State)) error {
 	}
 	change(&s)
 	g.setState(s, g.limitNow())
+	p := g.keeper.policy.Load() // with mu held: after an Update there is an adaptation to come
 	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
 	hidden = hidden || g.life().Untold()
 	if awaited && hidden { // only the socket knows whether it has come, or will come

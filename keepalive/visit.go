@@ -139,6 +139,7 @@ func (v *visit) decide() rules.Outcome {
 	if g.generation.Load() != v.policy.generation {
 		s = rules.Adapt(p, s, e, v.now)
 		g.setFlag(flagAdvises, v.policy.Advise)
+		g.timer.SetDelay(p.Hop(s, e.Draw)) // nothing else changes it but Guard.change
 		g.generation.Store(v.policy.generation)
 	}
 	s, out := rules.Decide(p, s, e, v.now)
@@ -147,7 +148,6 @@ func (v *visit) decide() rules.Outcome {
 		g.setState(s, rules.Limit(p, s, e))
 	}
 	e.Checked = 0 // it was for this decision
-	g.timer.SetDelay(p.Hop(s, e.Draw))
 	return out
 }
 
