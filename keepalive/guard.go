@@ -65,7 +65,7 @@ const (
 	flagReadsOn  = 1 << 12 // and the program reads on: they are no whole exchange
 	flagAdvises  = 1 << 13 // its silences are counted, see advisor
 
-	arriving = flagBegins | flagCame
+	arriving = flagBegins | flagCame // an exchange begins to arrive
 
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )

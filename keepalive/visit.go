@@ -60,7 +60,8 @@ type visit struct {
 func (v *visit) run() {
 	defer func() {
 		if !v.done {
-			rest := *v                                                                          // a visit that ends here leaves no garbage
+			// The rest of the visit is a copy, so a visit that ends here leaves no garbage.
+			rest := *v
 			go func() { _ = rest.adapter.Do(context.Background(), rest.Binding(), rest.run) }() // an error says that it is closed
 		} else if v.leave() {
 			go v.due()
