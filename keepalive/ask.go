@@ -116,7 +116,7 @@ func (p Probing) check(cfg Config) error {
 // probe sends a probe, because of ReadIdle, WriteIdle or a silence. After a panic the peer has its time to answer, too: it
 // is not to blame.
 func (v *visit) probe(why rules.Reason) {
-	k, u, a := v.keeper, v.extras(), v.seen.About(why)
+	k, a := v.keeper, v.seen.About(why)
 	a.Probed = rules.Sent
 	send := func() error { return v.policy.Probe.Send(v.conn) }
 	if up := v.upgradeNow(); up != nil {
@@ -124,7 +124,7 @@ func (v *visit) probe(why rules.Reason) {
 	}
 	now := max(1, k.now())
 	v.mu.Lock()
-	if u.probed == 0 || v.state().Silence.Stage != rules.Probing { // else the answer may be one to an earlier probe
+	if u := v.extrasLocked(); u.probed == 0 || v.state().Silence.Stage != rules.Probing { // else the answer may be one to an earlier probe
 		u.probed = now
 	}
 	v.mu.Unlock()

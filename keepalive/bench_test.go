@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
@@ -143,6 +145,50 @@ func BenchmarkLimit(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				g.limit()
+			}
+		})
+	}
+}
+
+// noSocket is an adapter of connections without a socket.
+type noSocket struct{ adapter.Adapter }
+
+func (noSocket) Control(adapter.Binding, func(uintptr)) error { return errors.ErrUnsupported }
+
+// bound is a connection of a framework.
+type bound struct{ guard *Guard }
+
+func (b *bound) SafeContext() any { return b.guard }
+
+// open opens a connection of a framework.
+func (b *bound) open(k *Keeper) error {
+	b.guard = new(Guard)
+	return k.Bind(b.guard, b, noSocket{}, nil)
+}
+
+// close closes it.
+func (b *bound) close() {
+	b.guard.Binding().Release()
+	b.guard.Binding().Closed(true)
+}
+
+// BenchmarkOpen opens a connection and closes it, both apart from its socket.
+func BenchmarkOpen(b *testing.B) {
+	for name, cfg := range map[string]Config{
+		"timeout":  {},
+		"policies": {FirstMessage: time.Second, ReadIdle: time.Minute, Age: Age{Max: time.Hour}, Rate: Rate{MinBeat: time.Second}},
+	} {
+		b.Run("with="+name, func(b *testing.B) {
+			k, err := New(cfg)
+			require.NoError(b, err)
+			defer k.Close()
+			var conn bound
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := conn.open(k); err != nil {
+					b.Fatal(err)
+				}
+				conn.close()
 			}
 		})
 	}

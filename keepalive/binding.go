@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 // Bind begins to guard a connection with the zero Guard g. It is for adapters, see package adapter. conn is the
@@ -29,9 +30,8 @@ func (k *Keeper) Bind(g *Guard, conn any, a adapter.Adapter, remote net.Addr) er
 		return ReasonDrain
 	}
 	g.conn = conn
-	tells := false
-	_ = a.Control(g.Binding(), func(fd uintptr) { tells = socketTells(fd) })
-	err := k.admit(g, conn, a, remote, tells)
+	_ = a.Control(g.Binding(), g.meet)
+	err := k.admit(g, conn, a, remote)
 	k.countRefused(err)
 	return err
 }
@@ -45,15 +45,31 @@ type binding struct{ *Guard }
 
 func (b binding) Scratch() *uint32 { return &b.scratch }
 func (b binding) Tells() bool      { return b.tells() }
-func (b binding) Read()            { b.read() }
-func (b binding) Wrote()           { b.wrote() }
-func (b binding) Decide()          { b.visit() }
-func (b binding) Release() bool    { return b.release() }
-func (b binding) Lose()            { b.lose() }
+
+func (b binding) Read() {
+	if b.life() != rules.Arrivals { // inlined for connections of net
+		b.touchForBytes()
+	}
+}
+
+func (b binding) Wrote() {
+	if b.life() == rules.ReadsWrite && !b.tells() {
+		b.touchForBytes()
+	}
+}
+
+func (b binding) Decide() {
+	if b.enter() {
+		(&visit{Guard: b.Guard}).run()
+	}
+}
+
+func (b binding) Release() bool { return b.release() }
+func (b binding) Lose()         { b.lose() }
 
 func (b binding) Reason() net.Error {
-	if why := b.reason(); why != 0 {
-		return why
+	if why := b.flags.Load() >> reasonShift; why != 0 {
+		return Reason(why)
 	}
 	return nil
 }

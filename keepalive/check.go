@@ -138,7 +138,9 @@ func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
 
 // inspect has the user inspect the connection, by the check that was due first.
 func (v *visit) inspect() {
-	k, c := v.keeper, v.extras().checks
+	v.mu.Lock()
+	k, c := v.keeper, v.extrasLocked().checks
+	v.mu.Unlock()
 	i, _ := c.next() // only visits use them
 	check := v.policy.Checks[i]
 	next, verdict := check.Every, Ignore

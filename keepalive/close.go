@@ -11,9 +11,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// condemn makes the Keeper close the connection whatever its peer says until then.
-func (g *Guard) condemn(why Reason) {
-	g.decideSoon(func(m *rare) { m.state = m.state.Condemned(rules.Reason(why)) })
+// condemn makes the Keeper close the connection whatever its peer says until then. It reports whether that cuts an exchange.
+func (g *Guard) condemn(why Reason) (cuts bool) {
+	g.decideSoon(func(m *rare) {
+		cuts = g.isUnderWay()
+		m.state = m.state.Condemned(rules.Reason(why))
+	})
+	return cuts
 }
 
 // end gives the connection up and lets the adapter close it, unless the connection was touched or closed meanwhile.
@@ -45,7 +49,7 @@ func (v *visit) giveUp(reason Reason, anyway bool) bool {
 	g := v.Guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.underWayNow() && v.seen.Exchange != rules.Never && !v.seen.Arriving {
+	if g.isUnderWay() && v.seen.Exchange != rules.Never && !v.seen.Arriving {
 		g.again = true
 		return false
 	}
@@ -106,10 +110,9 @@ func (g *Guard) forget(why error) {
 	if m := g.rare.Load(); m != nil {
 		share, m.share = m.share, nil
 	}
-	end := g.extrasNow().contextEnd()
 	g.mu.Unlock()
 	g.keeper.shares.giveBack(share)
-	end(why)
+	g.endContext(why)
 }
 
 // lose ends the guarding of a connection without its guard: nobody can have touched the

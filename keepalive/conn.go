@@ -74,12 +74,12 @@ func (k *Keeper) wrap(inner net.Conn) (net.Conn, error) {
 	}
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
-	remote, tells := identity(inner), false
+	remote := identity(inner)
 	found, layers, err := socket.Of(inner, k.unwrap())
 	if err == nil {
-		_ = found.Control(func(fd uintptr) { tells = socketTells(fd) })
+		_ = found.Control(self.guard.meet)
 	}
-	if headed := remote == nil && layers > 0; headed || !tells {
+	if headed := remote == nil && layers > 0; headed || !self.guard.tells() {
 		self.noted = newNoted()
 		self.noted.headed = headed
 		self.noted.blind = errors.Is(err, socket.ErrNone) && !socket.IsPipe(inner, k.unwrap())
@@ -87,7 +87,7 @@ func (k *Keeper) wrap(inner net.Conn) (net.Conn, error) {
 	if remote == nil {
 		self.flags.Store(connUnknown)
 	}
-	if err := k.admit(self.guard, c, self, remote, tells); err != nil {
+	if err := k.admit(self.guard, c, self, remote); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -124,7 +124,7 @@ func (c *conn) self() *conn { return c }
 func (c *conn) guarded() *Guard { return c.guard }
 
 // Due runs on a worker when there is something to be decided.
-func (c *conn) Due(adapter.Binding) { c.guard.visit() }
+func (c *conn) Due(b adapter.Binding) { b.Decide() }
 
 // Do runs a function: any goroutine will do.
 func (c *conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
@@ -134,7 +134,11 @@ func (c *conn) Do(_ context.Context, _ adapter.Binding, f func()) error {
 
 // Control calls f with the socket.
 func (c *conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
-	return askSocket(c.inner, c.keeper.unwrap(), f)
+	raw, _, err := socket.Of(c.inner, c.keeper.unwrap())
+	if err != nil {
+		return err
+	}
+	return raw.Control(f)
 }
 
 // identity returns the address of a peer, or nil if asking for it may have to wait: a
@@ -187,7 +191,7 @@ func (c *conn) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		c.guard.read()
+		binding{c.guard}.Read()
 	}
 	if err != nil {
 		err = c.fail("read", err)
@@ -240,7 +244,7 @@ func (c *conn) wrote(some bool, err error) error {
 		if c.noted != nil {
 			c.noted.lastWrite.set()
 		}
-		c.guard.wrote()
+		binding{c.guard}.Wrote()
 	}
 	if err != nil {
 		err = c.fail("write", err)

@@ -134,11 +134,8 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 // hurry closes dismissed connections at once. It returns how many it has cut in the middle of a request.
 func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
 	for _, g := range dismissed {
-		if g.isOpen() {
-			if g.isUnderWay() {
-				cut++
-			}
-			g.condemn(ReasonDrain)
+		if g.isOpen() && g.condemn(ReasonDrain) {
+			cut++
 		}
 	}
 	return cut

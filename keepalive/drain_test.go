@@ -283,7 +283,7 @@ func TestExchangesMayBeginAfterTheDrain(t *testing.T) {
 		g.exchange(true)
 		synctest.Wait()
 		require.True(t, g.leave())
-		g.visit()
+		g.Binding().Decide()
 		time.Sleep(time.Minute)
 		require.True(t, g.isOpen())
 		g.exchange(false)

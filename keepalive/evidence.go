@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/internal/socket"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
@@ -88,16 +87,6 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 
 // fills reports whether so many bytes are enough of a receive buffer that the peer may have to wait.
 func fills(bytes, buffer int) bool { return buffer > 0 && bytes >= buffer/2 }
-
-// askSocket calls f with the socket of a connection, or of the one inside it. It returns
-// socket.ErrNone if none shows a socket.
-func askSocket(c net.Conn, unwrap func(net.Conn) net.Conn, f func(fd uintptr)) error {
-	raw, _, err := socket.Of(c, unwrap)
-	if err != nil {
-		return err
-	}
-	return raw.Control(f)
-}
 
 // unwrap returns Config.Unwrap, or nil. A panic in it is reported, and leads nowhere.
 func (k *Keeper) unwrap() func(net.Conn) net.Conn {

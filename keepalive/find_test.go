@@ -43,9 +43,9 @@ func TestTouchOfAStrangerIsLoggedOncePerType(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(log.Logger(slog.LevelWarn))
 	defer slog.SetDefault(before)
-	oldKnown := strangers.known
-	strangers.known = map[reflect.Type]bool{}
-	defer func() { strangers.known = oldKnown }()
+	known := strangers
+	strangers = new(strangerTypes)
+	defer func() { strangers = known }()
 
 	k := newKeeper(t, Config{})
 	conn, peer := pipe(k)
@@ -74,12 +74,12 @@ func TestTouchOfAStrangerIsLoggedOncePerType(t *testing.T) {
 		require.Contains(t, log.String(), said)
 	}
 
-	for len(strangers.known) < maxStrangers { // a program that makes types
-		Touch(reflect.New(reflect.ArrayOf(len(strangers.known), reflect.TypeFor[byte]())).Interface())
+	for strangers.n.Load() < maxStrangers { // a program that makes types
+		Touch(reflect.New(reflect.ArrayOf(int(strangers.n.Load()), reflect.TypeFor[byte]())).Interface())
 	}
 	lines := strings.Count(log.String(), "\n")
 	require.False(t, Touch(1.5))
-	require.Len(t, strangers.known, maxStrangers)
+	require.EqualValues(t, maxStrangers, strangers.n.Load())
 	require.Equal(t, lines, strings.Count(log.String(), "\n"))
 }
 

@@ -65,6 +65,8 @@ const (
 	flagReadsOn  = 1 << 12 // and the program reads on: they are no whole exchange
 	flagAdvises  = 1 << 13 // its silences are counted, see advisor
 
+	arriving = flagBegins | flagCame // an exchange begins to arrive
+
 	reasonShift = 16 // above: why the Keeper closes it, a Reason or 0
 )
 
@@ -218,23 +220,9 @@ func (g *Guard) Touch() bool {
 	return g.timer.Touch()
 }
 
-// read says that bytes of the peer were read, before the program sees them.
-func (g *Guard) read() {
-	if g.life() != rules.Arrivals {
-		g.touchForBytes()
-	}
-}
-
-// wrote says that bytes were written.
-func (g *Guard) wrote() {
-	if g.life() == rules.ReadsWrite && !g.tells() {
-		g.touchForBytes()
-	}
-}
-
-// touchForBytes is Touch for bytes, if they are life. They are no heartbeat.
+// touchForBytes is Touch for bytes, if they are life. They are no heartbeat. A touch of the program that follows is exact, too.
 func (g *Guard) touchForBytes() {
-	g.keeper.lookAtClock()
+	g.keeper.wheel.Now() // the hand may sleep
 	switch flags := g.flags.Load(); {
 	case rules.Life(flags&lifeMask) == rules.Touches:
 		return

@@ -3,6 +3,8 @@ package keepalive
 import (
 	"net"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/socket"
 )
 
 const (
@@ -30,7 +32,13 @@ func roundTrip(conn any) time.Duration {
 }
 
 // control has f look at the socket of a connection.
-func control(c net.Conn, f func(fd uintptr)) error { return askSocket(c, nil, f) }
+func control(c net.Conn, f func(fd uintptr)) error {
+	raw, _, err := socket.Of(c, nil)
+	if err != nil {
+		return err
+	}
+	return raw.Control(f)
+}
 
 // tells reports whether the socket of a connection knows when bytes last arrived.
 func tells(c net.Conn) (yes bool) {
@@ -42,7 +50,7 @@ func tells(c net.Conn) (yes bool) {
 func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	inner, _ := net.Pipe()
 	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
-	return c.guard, k.admit(c.guard, c, c, remote, false)
+	return c.guard, k.admit(c.guard, c, c, remote)
 }
 
 // keys returns the number of keys with connections.

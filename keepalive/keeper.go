@@ -1,7 +1,6 @@
 package keepalive
 
 import (
-	"context"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -37,9 +36,8 @@ type Keeper struct {
 	pace     pace
 	gauge    gauge
 	draining atomic.Bool
-	shutting atomic.Bool     // the same, for a program that closes connections with exchanges itself, see Binder.Drain
-	closing  context.Context // done after Close
-	close    context.CancelFunc
+	shutting atomic.Bool  // the same, for a program that closes connections with exchanges itself, see Binder.Drain
+	closed   atomic.Bool  // by Close
 	unclosed atomic.Int64 // given up, and not closed yet
 
 	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
@@ -71,7 +69,6 @@ func New(cfg Config) (*Keeper, error) {
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
 	}
-	k.closing, k.close = context.WithCancel(context.Background())
 	if k.log == nil {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
@@ -112,9 +109,6 @@ func (k *Keeper) must(do string) {
 
 // now returns the wheel's time.
 func (k *Keeper) now() rules.Time { return rules.Time(k.wheel.Time(0)) }
-
-// lookAtClock has touches be exact from now on: the wheel's hand may sleep.
-func (k *Keeper) lookAtClock() { k.wheel.Now() }
 
 // ago returns the wheel's time d ago, or rules.Unknown if d is negative. The wheel's time stands still while the process
 // is stopped. The result is never too early. After hundreds of stops it may be too late, by up to a third of d: a dead peer
@@ -157,7 +151,7 @@ func (k *Keeper) Guards() iter.Seq[*Guard] {
 // way goes on: it ends its connection, and OnClose is told. Closing again does nothing. Close always
 // returns nil.
 func (k *Keeper) Close() error {
-	k.close()
+	k.closed.Store(true)
 	guards := slices.Collect(k.Guards())
 	err := k.pool.Close()
 	k.bursts.end(k)

@@ -612,7 +612,7 @@ func TestLostGuardIsNotClosed(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second})
 		g := new(Guard)
 		conn := &fakeLoopConn{ctx: "something of the user's, where the guard was"}
-		require.NoError(t, k.admit(g, conn, nil, nil, false))
+		require.NoError(t, k.admit(g, conn, nil, nil))
 		require.ErrorIs(t, k.Bind(g, conn, nil, nil), ErrArgument, "twice")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -17,19 +18,18 @@ import (
 var errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 
 // admit begins to guard a connection: g is the adapter's, conn is the connection as the program
-// knows it, and remote the address of its peer, or nil if unknown yet. tells reports whether
-// the socket knows when bytes last arrived.
+// knows it, and remote the address of its peer, or nil if unknown yet. Its socket has been met, if it has one.
 //
 // It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
 // It returns ErrNotGuarded after Close: then the connection stays, unguarded.
-func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr, tells bool) error {
+func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr) error {
 	if k.draining.Load() {
 		return ReasonDrain
 	}
 	strangers.add(conn)
 	p := k.policy.Load()
 	g.keeper, g.conn, g.adapter, g.born, g.id = k, conn, a, k.now(), k.ids.Add(1)
-	g.flags.Store(k.flagsOf(p, p.Activity, conn, tells))
+	g.flags.Store(g.flagsOf(p, p.Activity))
 	g.open(p)
 	if remote != nil && !g.identify(remote) {
 		g.forget(errPerKey)
@@ -37,7 +37,7 @@ func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr, t
 	}
 	err := k.join(p, g)
 	switch { // Close, or Drain, may not have seen it
-	case k.closing.Err() != nil && (g.release() || g.reason() == 0):
+	case k.closed.Load() && (g.release() || g.reason() == 0):
 		err = ErrNotGuarded
 	case k.draining.Load() && g.release():
 		err = ReasonDrain
@@ -79,8 +79,12 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 	return nil
 }
 
+// meet notes whether the socket of a new connection knows when bytes last arrived.
+func (g *Guard) meet(fd uintptr) { g.setFlag(flagTells, socketTells(fd)) }
+
 // flagsOf returns the flags of a connection.
-func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
+func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
+	k, tells := g.keeper, g.tells()
 	flags := uint32(a.life(tells)) | flagBegun | flagOpen
 	if tells {
 		flags |= flagTells
@@ -94,7 +98,7 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	if a == ActivityKernel && !tells {
 		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
-				"conn", fmt.Sprintf("%T", inside(conn)))
+				"conn", fmt.Sprintf("%T", inside(g.conn)))
 		}
 	}
 	return flags
@@ -168,31 +172,22 @@ func (k *Keeper) countRefused(why error) {
 const maxStrangers = 1000
 
 // strangers warns of Touch with a value that no Keeper knows: it compiles, and touches nobody.
-var strangers = strangerTypes{known: map[reflect.Type]bool{}}
+var strangers = new(strangerTypes)
 
 // strangerTypes are types of connections. A type is known after a Keeper has guarded a connection of it, or was
 // asked to: such a connection is no mistake, guarded or not. It is known, too, after a warning.
 type strangerTypes struct {
-	mu    sync.RWMutex
-	known map[reflect.Type]bool
+	known sync.Map // by reflect.Type
+	n     atomic.Int64
 }
 
 // add notes the type of a connection, and reports whether it is news.
 func (s *strangerTypes) add(conn any) (added bool) {
-	t := reflect.TypeOf(conn)
-	s.mu.RLock()
-	known := s.known[t] || len(s.known) >= maxStrangers
-	s.mu.RUnlock()
-	if known {
+	if s.n.Load() >= maxStrangers {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[t] || len(s.known) >= maxStrangers {
-		return false
-	}
-	s.known[t] = true
-	return true
+	_, known := s.known.LoadOrStore(reflect.TypeOf(conn), nil)
+	return !known && s.n.Add(1) <= maxStrangers
 }
 
 // warn warns of a connection if the type of the innermost one is strange.

@@ -122,15 +122,8 @@ func (g *Guard) localReason() Reason {
 	return ReasonLocal
 }
 
-// isUnderWay reports whether an exchange is under way, or has begun to arrive.
+// isUnderWay reports whether an exchange is under way, or has begun to arrive. mu must be held.
 func (g *Guard) isUnderWay() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.underWayNow()
-}
-
-// underWayNow is isUnderWay. mu must be held.
-func (g *Guard) underWayNow() bool {
 	x := g.openExchanges()
 	return x != nil && (x.until == rules.Never || g.isArriving())
 }
@@ -164,8 +157,7 @@ func (g *Guard) waits() bool {
 // isArriving reports whether bytes that begin an exchange have come after the last one. Without exchanges that
 // means nothing.
 func (g *Guard) isArriving() bool {
-	const both = flagBegins | flagCame
-	return g.flags.Load()&both == both
+	return g.flags.Load()&arriving == arriving
 }
 
 // begins reports whether bytes begin an exchange, see adapter.Protocol.
@@ -173,7 +165,7 @@ func (g *Guard) begins() bool { return g.flags.Load()&flagBegins != 0 }
 
 // readsOn notes that the program is about to read.
 func (g *Guard) readsOn() {
-	if g.isArriving() && g.flags.Load()&flagReadsOn == 0 {
+	if g.flags.Load()&(arriving|flagReadsOn) == arriving {
 		g.flags.Or(flagReadsOn)
 	}
 }
@@ -231,10 +223,13 @@ type upgrade struct {
 // leaveToLayers reports whether the layers above say that the connection ends, in place of a farewell: those of a connection
 // with exchanges in Binder.Drain. In the middle of an exchange they say nothing.
 func (g *Guard) leaveToLayers(why Reason) bool {
+	if why != ReasonDrain || !g.keeper.shutting.Load() {
+		return false
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := g.openExchanges()
-	if x == nil || why != ReasonDrain || !g.keeper.shutting.Load() {
+	if x == nil {
 		return false
 	}
 	if x.close != nil && x.until != rules.Never {
@@ -249,7 +244,7 @@ func (g *Guard) upgrade(probe func() error, farewell func(reason net.Error, dead
 	if !g.isOpen() {
 		return ErrNotGuarded
 	}
-	return g.change(g.keeper.policy.Load(), func(*rules.State) {
+	return g.change(func(*rules.State) {
 		u := g.extrasLocked()
 		u.upgrade, u.exchanges = &upgrade{probe: probe, farewell: farewell}, nil
 		if g.state().EndsBetween() != 0 {

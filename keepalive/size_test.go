@@ -18,6 +18,21 @@ func TestSizesOfAConnection(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(rare{}), uintptr(160))
 }
 
+// Go's heap keeps as much room for garbage as there is memory in use, so what an opening leaves behind costs memory for as
+// long as there are connections.
+func TestOpeningAConnectionMakesNoGarbage(t *testing.T) {
+	k := newKeeper(t, Config{})
+	var conn bound
+	open := testing.AllocsPerRun(1000, func() {
+		require.NoError(t, conn.open(k))
+		conn.close()
+	})
+	require.LessOrEqual(t, open, 2.0, "the guard, and a function for the adapter")
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		conn.guard.open(k.policy.Load())
+	}))
+}
+
 // With a timeout alone, a living connection needs no second struct, with any Activity. Nor does
 // one that was asked about.
 func TestAConnectionWithATimeoutAloneHasNoMore(t *testing.T) {

@@ -110,7 +110,7 @@ func (c *conn) reading() func(n int64, err error) error {
 	return func(n int64, err error) error {
 		c.transfers.Add(-1)
 		if n > 0 {
-			c.guard.read()
+			binding{c.guard}.Read()
 		}
 		if c.ended.Load() != 0 { // also at the end of the stream, see CloseHalf
 			err = c.fail("read", err)

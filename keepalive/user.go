@@ -23,13 +23,7 @@ type extras struct {
 	exchanges *exchanges    // or nil
 }
 
-// extras returns the extras of the connection, and makes it if there is none.
-func (g *Guard) extras() *extras {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.extrasLocked()
-}
-
+// extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) extrasLocked() *extras {
 	m := g.makeRare()
 	if m.extras == nil {
@@ -52,10 +46,9 @@ func (g *Guard) SetValue(value any) bool {
 	if !g.isOpen() {
 		return false
 	}
-	u := g.extras()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u.value = value
+	g.extrasLocked().value = value
 	return true
 }
 
@@ -98,18 +91,15 @@ func (g *Guard) Context() context.Context {
 
 // endContext ends the context of a connection, just before its end.
 func (g *Guard) endContext(why error) {
+	var end context.CancelCauseFunc
 	g.mu.Lock()
-	end := g.extrasNow().contextEnd()
-	g.mu.Unlock()
-	end(why)
-}
-
-// contextEnd returns a function that ends the context. Nil extras have none. mu must be held.
-func (u *extras) contextEnd() context.CancelCauseFunc {
-	if u != nil && u.cancel != nil {
-		return u.cancel
+	if u := g.extrasNow(); u != nil {
+		end = u.cancel
 	}
-	return func(error) {}
+	g.mu.Unlock()
+	if end != nil {
+		end(why)
+	}
 }
 
 // SetTimeout gives the connection a timeout of its own, longer or shorter than the one in the
@@ -126,7 +116,7 @@ func (g *Guard) SetTimeout(d time.Duration) (time.Duration, error) {
 	}
 	p := g.keeper.policy.Load()
 	d = p.Interval.clamped(d, p.Tick)
-	return d, g.change(p, func(s *rules.State) { s.Own = d })
+	return d, g.change(func(s *rules.State) { s.Own = d })
 }
 
 // SetInterval is SetTimeout for a peer with an announced heartbeat interval: its timeout is
@@ -140,7 +130,7 @@ func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
 	if beat > 0 {
 		return g.SetTimeout(max(1, rules.Saturated(float64(beat)*p.Interval.Multiplier)))
 	}
-	return p.Timeout, g.change(p, func(s *rules.State) { s.Own = 0 })
+	return p.Timeout, g.change(func(s *rules.State) { s.Own = 0 })
 }
 
 // SetActivity changes what counts as life of this connection, from now on: say, after an
@@ -154,15 +144,14 @@ func (g *Guard) SetActivity(a Activity) error {
 	if a == ActivityReadWrite && g.isUpgraded() {
 		return wrong("Activity %v of an upgraded connection, whose probes themselves would be life", a)
 	}
-	k := g.keeper
-	p := k.policy.Load()
+	p := g.keeper.policy.Load()
 	changed := p.Config
 	changed.Activity = a
 	if err := changed.Validate(); err != nil {
 		return err
 	}
-	life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask // may log
-	return g.change(p, func(*rules.State) {
+	life := g.flagsOf(p, a) & lifeMask // may log
+	return g.change(func(*rules.State) {
 		g.setLife(rules.Life(life))
 	})
 }
@@ -170,8 +159,8 @@ func (g *Guard) SetActivity(a Activity) error {
 // change changes the state of a connection. Unless its first message is awaited, the change is a
 // touch. The touch comes first: otherwise a decision between the two would apply the change to
 // the silence before.
-func (g *Guard) change(p *policy, change func(*rules.State)) error {
-	g.keeper.lookAtClock()
+func (g *Guard) change(change func(*rules.State)) error {
+	g.keeper.wheel.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
@@ -182,6 +171,7 @@ func (g *Guard) change(p *policy, change func(*rules.State)) error {
 	}
 	change(&s)
 	g.setState(s, g.limitNow())
+	p := g.keeper.policy.Load() // with mu held: after an Update there is an adaptation to come
 	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
 	hidden = hidden || g.life().Untold()
 	if awaited && hidden { // only the socket knows whether it has come, or will come
@@ -220,7 +210,7 @@ func (g *Guard) hold(n int32) {
 		g.endsSilence(g.timer.SinceTouch(), false)
 	} else { // it begins anew
 		now = g.keeper.now()
-		g.keeper.lookAtClock()
+		g.keeper.wheel.Now()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // due is called by a worker of the wheel when a connection needs a decision.
-// The adapter calls visit, now or later: with gnet in the event loop, behind the reads that
+// The adapter calls Decide, now or later: with gnet in the event loop, behind the reads that
 // wait there.
 func (g *Guard) due() {
 	if Of(g.conn) != g { // a touch would not find the guard any more
@@ -55,20 +55,14 @@ type visit struct {
 	done   bool
 }
 
-// visit decides about the connection. If another goroutine is deciding already, visit leaves it
-// a note to decide once more.
-func (g *Guard) visit() {
-	if g.enter() {
-		(&visit{Guard: g}).run()
-	}
-}
-
 // run decides and applies, until done. If a function of the user has called runtime.Goexit,
 // the adapter goes on after it.
 func (v *visit) run() {
 	defer func() {
 		if !v.done {
-			go func() { _ = v.adapter.Do(context.Background(), v.Binding(), v.run) }() // an error says that it is closed
+			// The rest of the visit is a copy, so a visit that ends here leaves no garbage.
+			rest := *v
+			go func() { _ = rest.adapter.Do(context.Background(), rest.Binding(), rest.run) }() // an error says that it is closed
 		} else if v.leave() {
 			go v.due()
 		}
@@ -78,7 +72,7 @@ func (v *visit) run() {
 	}
 }
 
-// enter reports whether nobody else is deciding about the connection.
+// enter reports whether nobody else is deciding about the connection. Otherwise it leaves a note to decide once more.
 func (g *Guard) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,18 +93,13 @@ func (g *Guard) leave() (again bool) {
 	return again
 }
 
-// see asks the socket, unless its answer still holds.
-func (v *visit) see() {
-	if !v.looked {
-		v.looked, v.now = true, v.keeper.now()
-		v.seen.Socket, v.raw = v.look()
-	}
-}
-
-// decide asks the socket, and then the rules.
+// decide asks the socket, unless its answer still holds, and then the rules.
 func (v *visit) decide() rules.Outcome {
-	v.see()
 	g, k := v.Guard, v.keeper
+	if !v.looked {
+		v.looked, v.now = true, k.now()
+		v.seen.Socket, v.raw = g.look()
+	}
 	v.policy = k.policy.Load()
 	pressure := k.pressure(v.policy, time.Duration(v.now)) // calls the user, so not with mu held
 	g.mu.Lock()
@@ -137,9 +126,9 @@ func (v *visit) decide() rules.Outcome {
 	if m := g.rare.Load(); m != nil {
 		e.Beats = m.beats.Load()
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
+		e.Exchange = g.exchangeNow()
 	}
 	e.Unread = e.Unread || g.flags.Load()&flagUnread != 0
-	e.Exchange = g.exchangeNow()
 	if e.Socket.Unread > 0 && e.Exchange != rules.Never {
 		g.came()
 	}
@@ -151,6 +140,7 @@ func (v *visit) decide() rules.Outcome {
 	if g.generation.Load() != v.policy.generation {
 		s = rules.Adapt(p, s, e, v.now)
 		g.setFlag(flagAdvises, v.policy.Advise)
+		g.timer.SetDelay(p.Hop(s, e.Draw)) // nothing else changes it but Guard.change
 		g.generation.Store(v.policy.generation)
 	}
 	s, out := rules.Decide(p, s, e, v.now)
@@ -159,7 +149,6 @@ func (v *visit) decide() rules.Outcome {
 		g.setState(s, rules.Limit(p, s, e))
 	}
 	e.Checked = 0 // it was for this decision
-	g.timer.SetDelay(p.Hop(s, e.Draw))
 	return out
 }
 

@@ -139,7 +139,8 @@ func TestTheSocketIsAskedAgainAfterATouch(t *testing.T) {
 		v := &visit{Guard: Of(c)}
 		require.True(t, v.enter())
 		time.Sleep(1100 * ms)
-		v.see()
+		v.looked, v.now = true, k.now()
+		v.seen.Socket, v.raw = v.look()
 		require.True(t, Touch(c))
 		time.Sleep(1100 * ms)
 		require.Equal(t, rules.Wait, v.decide().Do, "that silence is for another visit")

@@ -86,19 +86,14 @@ func (b *bursts) closed(k *Keeper, reason Reason) {
 	}
 	b.note(k, func(b *bursts) {
 		b.counts[reason]++
-		b.seeBurst(time.Now())
+		// However long a line covers, it takes burstSize within burstTime to be worth a line. Otherwise the usual closes
+		// of any day would follow a burst as lines.
+		if now := time.Now(); now.Sub(b.second) >= burstTime {
+			b.second, b.many = now, 0
+		}
+		b.many++
+		b.burst = b.burst || b.many >= burstSize
 	})
-}
-
-// seeBurst notes a closed connection. However long a line covers, it takes burstSize within
-// burstTime to be worth a line. Otherwise the usual closes of any day would follow a burst as
-// lines. b.mu must be held.
-func (b *bursts) seeBurst(now time.Time) {
-	if now.Sub(b.second) >= burstTime {
-		b.second, b.many = now, 0
-	}
-	b.many++
-	b.burst = b.burst || b.many >= burstSize
 }
 
 // note counts something, and has a line written soon.

@@ -92,22 +92,18 @@ func (l *loop) Due(b adapter.Binding) {
 
 // drain sends batches to the event loop, one after the other has run.
 func (l *loop) drain() {
-	for {
-		batch := l.nextBatch()
-		if batch == nil {
-			return
-		}
-		if l.run(context.Background(), func() error { return l.decide(batch) }) != nil {
-			l.giveUp()
-			return
-		}
+	var lost error
+	for batch := l.nextBatch(lost); batch != nil; batch = l.nextBatch(lost) {
+		lost = l.run(context.Background(), func() error { return l.decide(batch) })
 	}
 }
 
-func (l *loop) nextBatch() []adapter.Binding {
+// nextBatch returns the next batch, or nil if there is none, or if the loop is lost: gnet has closed its connections, or
+// is about to.
+func (l *loop) nextBatch(lost error) []adapter.Binding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.due) == 0 {
+	if lost != nil || len(l.due) == 0 {
 		l.due, l.draining = nil, false
 		return nil
 	}
@@ -115,13 +111,6 @@ func (l *loop) nextBatch() []adapter.Binding {
 	batch := l.due[:n:n]
 	l.due = l.due[n:]
 	return batch
-}
-
-// giveUp is for a lost loop. gnet has closed its connections, or is about to.
-func (l *loop) giveUp() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.due, l.draining = nil, false
 }
 
 // run runs a task in the event loop, and waits for it. It returns an error if ctx is done

@@ -15,26 +15,26 @@ func (p *Policy) maxAge(draw float64) time.Duration {
 
 // ageNext returns when the age of a connection is reached, and then when its grace is
 // over. Without a grace, an exchange under way is waited for.
-func ageNext(p *Policy, s *State, e *Evidence) Time {
-	switch {
-	case p.MaxAge == 0 || s.AgeOver:
+func (d *decision) ageNext() Time {
+	switch age := d.s.Age; {
+	case d.p.MaxAge == 0 || d.s.AgeOver:
 		return Never
-	case s.Age.Told != 0 && p.MaxGrace == 0:
-		return max(s.Age.Told, e.Exchange)
-	case s.Age.Told != 0:
-		return s.Age.Told.Add(p.MaxGrace)
+	case age.Told != 0 && d.p.MaxGrace == 0:
+		return max(age.Told, d.e.Exchange)
+	case age.Told != 0:
+		return age.Told.Add(d.p.MaxGrace)
 	}
-	return s.Age.From.Add(p.maxAge(e.Draw))
+	return d.s.Age.From.Add(d.p.maxAge(d.e.Draw))
 }
 
-func ageAdapt(p *Policy, s *State, e *Evidence, now Time) {
-	s.AgeOver = false // it is closed after a dry run
-	switch age := &s.Age; {
-	case p.MaxAge == 0:
+func (d *decision) ageAdapt() {
+	d.s.AgeOver = false // it is closed after a dry run
+	switch age := &d.s.Age; {
+	case d.p.MaxAge == 0:
 		*age = Age{}
 	case age.From == 0:
-		age.From = max(now, 1) // since 0 means none
-	case now < age.From.Add(p.maxAge(e.Draw)):
+		age.From = max(d.now, 1) // since 0 means none
+	case d.now < age.From.Add(d.p.maxAge(d.e.Draw)):
 		age.Told = 0 // it may become older than it was told
 	}
 }
@@ -50,7 +50,7 @@ func (d *decision) aged() (Outcome, bool) {
 		age.Told = d.now
 		return Outcome{Do: Tell}, true
 	}
-	if d.p.MaxGrace == 0 && d.isRequested(ageNext(d.p, &d.s, d.e)) {
+	if d.p.MaxGrace == 0 && d.isRequested(d.ageNext()) {
 		return Outcome{}, false
 	}
 	d.s.AgeOver = true

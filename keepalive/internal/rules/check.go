@@ -1,14 +1,14 @@
 package rules
 
 // checkNext returns when the next check of the user's is due: at once if one wants the connection closed.
-func checkNext(_ *Policy, _ *State, e *Evidence) Time {
+func (d *decision) checkNext() Time {
 	switch {
-	case e.Checked != 0:
+	case d.e.Checked != 0:
 		return 0
-	case e.CheckAt == 0:
+	case d.e.CheckAt == 0:
 		return Never
 	}
-	return e.CheckAt
+	return d.e.CheckAt
 }
 
 // checked has the user inspect the connection, held or not, and closes it if the user wants that.

@@ -16,7 +16,7 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 		left := p.ProbeCount - int(q.Probes)
 		end = end.Add(Saturated(float64(left) * float64(d.t.answer))).Add(d.t.early)
 	}
-	if age := ageNext(p, &s, &e); age < Never {
+	if age := d.ageNext(); age < Never {
 		if s.Age.Told == 0 {
 			age = age.Add(p.MaxGrace)
 		}

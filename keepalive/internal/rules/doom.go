@@ -61,18 +61,18 @@ func (d *decision) doom(why Reason, end End) (Outcome, bool) {
 	return d.doomed()
 }
 
-// next returns when a condemned connection is closed. Until the pace allows its close, its peer may still fall
+// doomNext returns when a condemned connection is closed. Until the pace allows its close, its peer may still fall
 // silent. Each visit tries anew: so the instant of the next try needs no place in State.
-func (q Doom) next(p *Policy, e *Evidence) Time {
-	switch {
+func (d *decision) doomNext() Time {
+	switch q := d.s.Doom; {
 	case q.Why == 0:
 		return Never
 	case q.End == Between:
-		return e.Exchange
-	case q.End == AtOnce, !p.Paced:
+		return d.e.Exchange
+	case q.End == AtOnce, !d.p.Paced:
 		return 0
 	}
-	return e.Retry
+	return d.e.Retry
 }
 
 // doomed closes a condemned connection, unless it is rescued.

@@ -9,14 +9,14 @@ type Idles struct {
 }
 
 // idleNext returns when to look for ReadIdle and WriteIdle.
-func idleNext(p *Policy, s *State, e *Evidence) Time {
-	if p.ReadIdle == 0 && p.WriteIdle == 0 {
+func (d *decision) idleNext() Time {
+	if d.p.ReadIdle == 0 && d.p.WriteIdle == 0 {
 		return Never
 	}
-	return max(s.Idles.At, e.Born.Add(p.idlePeriod()))
+	return max(d.s.Idles.At, d.e.Born.Add(d.p.idlePeriod()))
 }
 
-func idleAdapt(_ *Policy, s *State, _ *Evidence, _ Time) { s.Idles = Idles{} }
+func (d *decision) idleAdapt() { d.s.Idles = Idles{} }
 
 // idleLimits returns ReadIdle and WriteIdle, by kind.
 func (p *Policy) idleLimits() [2]time.Duration { return [...]time.Duration{p.ReadIdle, p.WriteIdle} }

@@ -20,19 +20,19 @@ type Rates struct {
 }
 
 // rateNext returns when a window ends.
-func rateNext(_ *Policy, s *State, _ *Evidence) Time {
-	if s.Rates == (Rates{}) {
+func (d *decision) rateNext() Time {
+	if d.s.Rates == (Rates{}) {
 		return Never
 	}
-	return s.Rates.Next
+	return d.s.Rates.Next
 }
 
-func rateAdapt(p *Policy, s *State, e *Evidence, now Time) {
+func (d *decision) rateAdapt() {
 	switch {
-	case p.MinBeat == 0 && p.MinBytes == 0:
-		s.Rates = Rates{}
-	case s.Rates == Rates{}: // what came before does not count
-		s.Rates.begin(e, now)
+	case d.p.MinBeat == 0 && d.p.MinBytes == 0:
+		d.s.Rates = Rates{}
+	case d.s.Rates == Rates{}: // what came before does not count
+		d.s.Rates.begin(d.e, d.now)
 	}
 }
 

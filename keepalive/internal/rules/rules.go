@@ -161,9 +161,9 @@ type decision struct {
 	out Outcome // what is counted
 }
 
-func begin(p *Policy, s State, e *Evidence, now Time) *decision {
+func begin(p *Policy, s State, e *Evidence, now Time) decision {
 	if !e.Quiet {
 		s.Silence = Silence{}
 	}
-	return &decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now}
+	return decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now}
 }

@@ -36,6 +36,25 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// A connection is opened and looked at with every policy.
+func TestADecisionMakesNoGarbage(t *testing.T) {
+	p := rules.Policy{
+		Tick: tick, Blur: tick, Timeout: 16 * tick, First: tick, ReadIdle: tick, WriteIdle: tick, Pressed: tick,
+		ProbeAfter: tick, ProbeTimeout: tick, ProbeCount: 1, MaxAge: tick, MinBeat: 1, MinBytes: 1, Strikes: 9, Asks: true, Paced: true,
+	}
+	var now rules.Time
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		e := rules.Evidence{CheckAt: 1, Due: true, Quiet: true}
+		s := rules.Open(&p, &e)
+		for range 3 {
+			now = now.Add(tick)
+			s, _ = rules.Decide(&p, rules.Adapt(&p, s, &e, now), &e, now)
+			rules.Limit(&p, s, &e)
+			rules.Deadline(&p, s, e, now)
+		}
+	}))
+}
+
 // Several deadlines have passed at the same instant. In a dry run each is counted.
 func TestEachDeadlineIsCounted(t *testing.T) {
 	p := rules.Policy{DryRun: true, MaxAge: tick, ReadIdle: tick, WriteIdle: tick, MinBytes: 1, Strikes: 1}

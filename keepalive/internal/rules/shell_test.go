@@ -191,13 +191,13 @@ func (s *shell) run(w *world) (done []move) {
 		s.changed = false
 		if s.stale {
 			s.state = rules.Adapt(p, s.state, &e, now)
+			t.delay = p.Hop(s.state, draw)
 			s.stale = false
 		}
 		var out rules.Outcome
 		s.state, out = rules.Decide(p, s.state, &e, now)
 		s.unread, e.Checked = e.Socket.Unread > 0, 0
 		s.limit = rules.Limit(p, s.state, &e)
-		t.delay = p.Hop(s.state, draw)
 		if !t.due && t.deadline() < t.visit {
 			s.file()
 		}

@@ -39,14 +39,14 @@ func (q Silence) again() Silence {
 	return Silence{Rounds: q.Rounds, Signs: q.Signs, Taken: q.Taken, Full: q.Full}
 }
 
-func silenceAdapt(p *Policy, s *State, now Time) {
-	switch q := s.Silence; {
-	case q.Stage == Ignored, q.Stage == Leaving && p.DryRun: // by the policy before
-		s.Silence = Silence{}
-	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && q.Probes != lastProbe && p.ProbeCount == 0: // the timeout counts now
-		s.Silence = q.again()
+func (d *decision) silenceAdapt() {
+	switch q := d.s.Silence; {
+	case q.Stage == Ignored, q.Stage == Leaving && d.p.DryRun: // by the policy before
+		d.s.Silence = Silence{}
+	case (q.Stage == Probing || q.Stage == Leaving && q.Why == NoAnswer) && !d.isFinal() && d.p.ProbeCount == 0: // the timeout counts now
+		d.s.Silence = q.again()
 	case q.Stage == Leaving && !q.Slow: // the pace may be another one
-		s.Silence.Until = now
+		d.s.Silence.Until = d.now
 	}
 }
 

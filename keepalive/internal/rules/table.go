@@ -3,30 +3,34 @@ package rules
 // A rule is a policy as a deadline. A new policy is a rule, and a row of the table.
 type rule struct {
 	// next returns when there is something to be decided even if the connection is touched until then, or Never.
-	next func(p *Policy, s *State, e *Evidence) Time
+	next func() Time
 
 	// decide decides, from next on. It reports false to leave the decision to the rules below.
-	decide func(d *decision) (Outcome, bool)
+	decide func() (Outcome, bool)
 
 	// adapt changes the state after a change of the policy, see Adapt. It is nil for a rule without a state.
-	adapt func(p *Policy, s *State, e *Evidence, now Time)
+	adapt func()
 }
 
-// table has the rules in the order in which they decide. Whatever they leave is for the silence, whose deadline a touch moves.
-var table = [...]rule{
-	{next: ageNext, decide: (*decision).aged, adapt: ageAdapt},
-	{next: rateNext, decide: (*decision).rated, adapt: rateAdapt},
-	{next: checkNext, decide: (*decision).checked},
-	{next: idleNext, decide: (*decision).idled, adapt: idleAdapt},
+// table returns the rules in the order in which they decide. Whatever they leave is for the silence, whose deadline a touch
+// moves. The compiler sees through the methods as long as it inlines the table: so a decision makes no garbage.
+func (d *decision) table() [4]rule {
+	return [...]rule{
+		{d.ageNext, d.aged, d.ageAdapt},
+		{d.rateNext, d.rated, d.rateAdapt},
+		{d.checkNext, d.checked, nil},
+		{d.idleNext, d.idled, d.idleAdapt},
+	}
 }
 
 // Limit returns the first instant at which something is to be decided even if the
 // connection is touched until then.
 func Limit(p *Policy, s State, e *Evidence) Time {
-	limit := s.Doom.next(p, e)
-	for i := range table {
+	d := &decision{p: p, s: s, e: e}
+	limit := d.doomNext()
+	for _, r := range d.table() {
 		if !s.Doom.isSealed() {
-			limit = min(limit, table[i].next(p, &s, e))
+			limit = min(limit, r.next())
 		}
 	}
 	return limit
@@ -34,14 +38,14 @@ func Limit(p *Policy, s State, e *Evidence) Time {
 
 // decide returns the decision of the first rule that makes one.
 func (d *decision) decide() Outcome {
-	if d.s.Doom.next(d.p, d.e) <= d.now {
+	if d.doomNext() <= d.now {
 		if out, decided := d.doomed(); decided {
 			return out
 		}
 	}
-	for i := range table {
-		if r := &table[i]; !d.s.Doom.isSealed() && r.next(d.p, &d.s, d.e) <= d.now {
-			if out, decided := r.decide(d); decided {
+	for _, r := range d.table() {
+		if !d.s.Doom.isSealed() && r.next() <= d.now {
+			if out, decided := r.decide(); decided {
 				return out
 			}
 		}
@@ -66,14 +70,15 @@ func Open(p *Policy, e *Evidence) State {
 // Adapt returns the state of a connection after a change of the policy. What the connection did not have before begins
 // then: its age, and the window of its rates.
 func Adapt(p *Policy, s State, e *Evidence, now Time) State {
+	d := &decision{p: p, s: s, e: e, now: now}
 	if p.DryRun && s.Doom.End.isPaced() {
-		s.Doom = Doom{}
+		d.s.Doom = Doom{}
 	}
-	silenceAdapt(p, &s, now)
-	for i := range table {
-		if adapt := table[i].adapt; adapt != nil {
-			adapt(p, &s, e, now)
+	d.silenceAdapt()
+	for _, r := range d.table() {
+		if r.adapt != nil {
+			r.adapt()
 		}
 	}
-	return s
+	return d.s
 }
