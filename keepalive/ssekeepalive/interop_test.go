@@ -88,11 +88,11 @@ func TestAStoppedCurlIsEnded(t *testing.T) {
 	})
 }
 
-// HAProxy closes a connection that is silent for a second. A quiet stream without comments ends by that.
+// HAProxy closes a connection that is silent for two seconds. A quiet stream without comments ends by that.
 func TestAStreamOutlivesAProxy(t *testing.T) {
 	t.Parallel()
-	const patience = time.Second
-	k, err := ssekeepalive.New(ssekeepalive.Config{Interval: patience / 10})
+	const patience = 2 * time.Second
+	k, err := ssekeepalive.New(ssekeepalive.Config{Interval: patience / 20})
 	require.NoError(t, err)
 	defer k.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
