@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +77,7 @@ func eachProtocol(t *testing.T, cfg ssekeepalive.Config, change func(*server), t
 				transport.CloseIdleConnections()
 				ts.CloseClientConnections()
 				ts.Close()
-				require.Zero(t, k.Stats().Streams)
+				require.Eventually(t, func() bool { return k.Stats().Streams == 0 }, soon, time.Millisecond)
 				require.NoError(t, k.Close())
 			})
 			test(t, s, mux)
@@ -119,9 +121,11 @@ func TestAQuietStreamLives(t *testing.T) {
 	cfg := ssekeepalive.Config{Interval: timeout / 10, WriteTimeout: time.Minute}
 	change := func(s *server) {
 		s.WriteTimeout = timeout
-		closed := make(chan keepalive.Reason, 10)
 		var err error
-		s.keeper, err = keepalive.New(keepalive.Config{Timeout: timeout, OnClose: func(_ any, why keepalive.Reason) { closed <- why }})
+		s.keeper, err = keepalive.New(keepalive.Config{
+			Timeout: timeout,
+			Age:     keepalive.Age{Max: time.Hour}, // another ResponseWriter around that of net/http
+		})
 		if err != nil {
 			panic(err)
 		}
@@ -228,6 +232,7 @@ func TestCommentsLeaveEventsWhole(t *testing.T) {
 				if i := strings.Index(all, "\n\n"); rand.IntN(2) == 0 {
 					n = i + 2
 				}
+				w.Header().Set("X-Later", "too late") // while a comment sends the header
 				_, _ = io.WriteString(w, all[:n])
 				all = all[n:]
 				if rand.IntN(2) == 0 {
@@ -250,6 +255,39 @@ func TestCommentsLeaveEventsWhole(t *testing.T) {
 		}
 		wg.Wait()
 		require.Positive(t, s.streams.Stats().Comments)
+	})
+}
+
+// A reverse proxy is a library's handler, and flushes in a goroutine of its own. Its server may stop within an event.
+func TestAReverseProxyInside(t *testing.T) {
+	t.Parallel()
+	cfg := ssekeepalive.Config{Interval: 20 * time.Millisecond, WriteTimeout: time.Minute}
+	eachProtocol(t, cfg, nil, func(t *testing.T, s *server, mux *http.ServeMux) {
+		parts := make(chan string)
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			opens(w)
+			for part := range parts {
+				fmt.Fprint(w, part)
+				_ = http.NewResponseController(w).Flush()
+			}
+		}))
+		defer upstream.Close()
+		target, err := url.Parse(upstream.URL)
+		require.NoError(t, err)
+		mux.Handle("/", httputil.NewSingleHostReverseProxy(target))
+
+		body, _ := s.get(t, "/")
+		requireComments(t, body, 5)
+		parts <- "data: half\n"
+		withheld := s.streams.Stats().Withheld
+		require.Eventually(t, func() bool { return s.streams.Stats().Withheld > withheld+3 }, soon, time.Millisecond)
+		parts <- "data: whole\n\n"
+		sent := s.streams.Stats().Comments
+		require.Eventually(t, func() bool { return s.streams.Stats().Comments > sent+3 }, soon, time.Millisecond)
+		close(parts)
+		all, err := io.ReadAll(body)
+		require.NoError(t, err)
+		require.Equal(t, "data: half\ndata: whole\n\n", strings.ReplaceAll(string(all), ": \n\n", ""))
 	})
 }
 

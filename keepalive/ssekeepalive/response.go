@@ -56,10 +56,13 @@ func canFlush(w http.ResponseWriter) bool {
 
 // begin is called before the header may leave.
 func (r *response) begin(status int) {
-	if !r.begun && isEventStream(status, r.request, r.Header()) {
-		r.stream = r.streams.start(r)
+	if r.begun { // from now on several goroutines may write
+		return
 	}
 	r.begun = true
+	if isEventStream(status, r.request, r.Header()) {
+		r.stream = r.streams.start(r)
+	}
 }
 
 // isEventStream reports whether a response is an event stream without an end.

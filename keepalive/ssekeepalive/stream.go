@@ -32,6 +32,7 @@ type stream struct {
 	visited  bool      // while it was busy
 	since    time.Time // of the present write, or of its last piece
 	deadline time.Time // the handler's, or zero
+	lifted   bool      // there is no deadline of http.Server.WriteTimeout any more
 	overdue  bool      // a comment is due, however long the stream has been quiet
 	slow     bool      // ended by ErrSlowReader
 	failed   bool      // a comment could not be written
@@ -142,6 +143,9 @@ func (s *stream) end() {
 	s.free.Broadcast()
 	for s.busy {
 		s.free.Wait()
+	}
+	if first && s.lifted && s.deadline.IsZero() && !s.slow { // net/http may have bytes left to write
+		_ = setWriteDeadline(s.w, time.Now().Add(s.streams.bound))
 	}
 	s.w = nil // the wheel may keep the timer for a while
 	s.mu.Unlock()

@@ -117,6 +117,7 @@ func (k *Streams) start(r *response) *stream {
 	}
 	k.open.Add(1)
 	if srv, ok := r.request.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout > 0 && k.bound > 0 && s.deadline.IsZero() {
+		s.lifted = true
 		_ = setWriteDeadline(s.w, time.Time{})
 	}
 	return s
