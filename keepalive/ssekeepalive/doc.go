@@ -8,6 +8,8 @@
 //
 // The handler may be a library's, such as that of an MCP server. It works with HTTP/1.1 and HTTP/2.
 //
+//   - A stream begins with its header: with WriteHeader, a Write or a Flush. A handler that has set its Content-Type, and
+//     then works, has no stream yet, and nobody else can begin it. Flush first.
 //   - A stream gets a comment when it has been quiet for Config.Interval: since its last Flush, or the last comment. An
 //     event costs a few nanoseconds more for that. After this process was stopped for a while, all streams get one.
 //   - A comment comes between two events. If the written bytes don't end in a blank line, an event is under way, and the

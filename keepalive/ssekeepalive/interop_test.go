@@ -54,7 +54,7 @@ func TestCurlHearsTheComments(t *testing.T) {
 func TestAStoppedCurlIsEnded(t *testing.T) {
 	t.Parallel()
 	cfg := ssekeepalive.Config{Interval: 50 * time.Millisecond, WriteTimeout: 300 * time.Millisecond}
-	eachProtocol(t, cfg, func(s *server) { s.HTTP2 = &http.HTTP2Config{WriteByteTimeout: time.Second} }, func(t *testing.T, s *server, mux *http.ServeMux) {
+	eachProtocol(t, cfg, func(s *server) { s.HTTP2 = &http.HTTP2Config{WriteByteTimeout: 3 * time.Second} }, func(t *testing.T, s *server, mux *http.ServeMux) {
 		stopped, ended := make(chan struct{}), make(chan error, 1)
 		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 			opens(w)
