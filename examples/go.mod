@@ -58,7 +58,7 @@ require (
 	github.com/heartwheel-go/heartwheel/fleet v0.1.0
 	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0 // indirect
 	github.com/heartwheel-go/heartwheel/timeout/sqlite v0.1.0
-	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/klauspost/compress v1.20.3
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/molecule-man/go-brrr v1.3.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
