@@ -11,7 +11,8 @@
 //   - A stream begins with its header: with WriteHeader, a Write or a Flush. A handler that has set its Content-Type, and
 //     then works, has no stream yet, and nobody else can begin it. Flush first.
 //   - A stream gets a comment when it has been quiet for Config.Interval: since its last Flush, or the last comment. An
-//     event costs a few nanoseconds more for that. After this process was stopped for a while, all streams get one.
+//     event costs two looks at the clock more, some 0.2 µs. After this process was stopped for a while, all streams get
+//     a comment.
 //   - A comment comes between two events. If the written bytes don't end in a blank line, an event is under way, and the
 //     comment has to wait. Stats.Withheld counts these: it grows if a program never ends its event.
 //   - A Write or a Flush that takes longer than Config.WriteTimeout ends its stream, of the program's as of a comment:
