@@ -12,7 +12,7 @@
 //     then works, has no stream yet, and nobody else can begin it. Flush first.
 //   - A stream gets a comment when it has been quiet for Config.Interval: since its last Flush, or the last comment. An
 //     event costs two looks at the clock more, some 0.2 µs. After this process was stopped for a while, all streams get
-//     a comment.
+//     a comment, and the next one may be another second late.
 //   - A comment comes between two events. If the written bytes don't end in a blank line, an event is under way, and the
 //     comment has to wait. Stats.Withheld counts these: it grows if a program never ends its event.
 //   - A Write or a Flush that takes longer than Config.WriteTimeout ends its stream, of the program's as of a comment:
