@@ -23,7 +23,7 @@ func TestACompressorAroundTheStreams(t *testing.T) {
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(0))
 	require.NoError(t, err)
 	quiet := func(comments uint64) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			before := streams.Stats().Comments
 			for n := range 3 {
