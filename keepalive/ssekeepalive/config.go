@@ -12,6 +12,8 @@ const (
 	// defaultInterval is the advice of the HTML standard: proxies close a silent connection after 30 s and more.
 	defaultInterval = 15 * time.Second
 
+	defaultWriteTimeout = 15 * time.Second
+
 	minTime = 10 * time.Millisecond // ten of the wheel's shortest ticks
 	maxTime = 24 * time.Hour
 
@@ -35,8 +37,9 @@ type Config struct {
 	// It takes the place of http.Server.WriteTimeout, which would end the stream that long after the request. A
 	// deadline that the handler sets by http.ResponseController holds for the handler's own writes, as always.
 	//
-	// Zero means Interval, negative means no bound; otherwise at least 10 ms, and at most a day. A stream is visited
-	// once in WriteTimeout, so one much shorter than Interval costs a little.
+	// Zero means 15 s, or Interval if that is longer; negative means no bound; otherwise at least 10 ms, and at most a
+	// day. A time so short that this process itself may need it for a write, when it has too few processors, ends
+	// readers without need. A stream is visited once in WriteTimeout, so one much shorter than Interval costs a little.
 	WriteTimeout time.Duration
 
 	// Comment is the text of the comments, after the colon and a space. It must be one line of at most 4096 bytes. The
@@ -50,7 +53,7 @@ type Config struct {
 
 func (cfg Config) withDefaults() (Config, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, defaultInterval)
-	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, cfg.Interval)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, max(cfg.Interval, defaultWriteTimeout))
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

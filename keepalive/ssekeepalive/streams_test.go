@@ -374,7 +374,7 @@ func TestTheEndOfAStreamIsBounded(t *testing.T) {
 					want = append(want, time.Time{})
 				}
 				if test.ended {
-					want = append(want, time.Now().Add(interval))
+					want = append(want, time.Now().Add(defaultWriteTimeout))
 				}
 				require.Equal(t, want, w.deadlines)
 			})
