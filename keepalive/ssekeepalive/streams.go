@@ -1,7 +1,6 @@
 package ssekeepalive
 
 import (
-	"errors"
 	"log/slog"
 	"math"
 	"net/http"
@@ -21,8 +20,6 @@ var (
 	// ErrSlowReader is wrapped by the error of a write that has taken longer than Config.WriteTimeout, and of each
 	// later one to the same stream. It is a net.Error with Timeout, and errors.Is finds os.ErrDeadlineExceeded in it.
 	ErrSlowReader error = slowReader{}
-
-	errNotMade = errors.New("ssekeepalive: Streams not made by New")
 )
 
 type slowReader struct{}
@@ -90,7 +87,7 @@ func New(cfg Config) (*Streams, error) {
 // Wrap panics without a handler, or without a Streams from [New].
 func (k *Streams) Wrap(next http.Handler) http.Handler {
 	if k == nil || k.wheel == nil {
-		panic(errNotMade.Error())
+		panic("ssekeepalive: Streams not made by New")
 	}
 	if next == nil {
 		panic("ssekeepalive: Wrap needs a handler")
