@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
@@ -123,8 +124,12 @@ func TestBadArguments(t *testing.T) {
 	require.Equal(t, `for="a while": must be a duration of up to 1h, such as 45s`, said)
 }
 
-// startProxy starts a proxy that closes a connection after a silence of both sides, as proxies do.
+// startProxy starts a proxy that closes a connection after a silence of both sides, as proxies do. It is a Keeper: so a
+// time in which this process did not run is no silence.
 func startProxy(t *testing.T, server string) (addr string) {
+	k, err := keepalive.New(keepalive.Config{Timeout: patience, Activity: keepalive.ActivityReadWrite})
+	require.NoError(t, err)
+	t.Cleanup(func() { k.Close() })
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var running sync.WaitGroup
@@ -132,7 +137,7 @@ func startProxy(t *testing.T, server string) (addr string) {
 	t.Cleanup(func() { ln.Close() })
 	running.Go(func() {
 		for {
-			client, err := ln.Accept()
+			client, err := k.Listener(ln).Accept()
 			if err != nil {
 				return
 			}
@@ -148,25 +153,15 @@ func relay(ctx context.Context, client net.Conn, addr string) {
 	if err != nil {
 		return
 	}
-	defer server.Close()
-	ctx, silent := context.WithCancel(ctx)
-	defer context.AfterFunc(ctx, func() { client.Close(); server.Close() })()
-	timer := time.AfterFunc(patience, silent)
-	defer timer.Stop()
+	end := func() { client.Close(); server.Close() }
+	defer end()
+	defer context.AfterFunc(ctx, end)()
 	var both sync.WaitGroup
 	forward := func(to, from net.Conn) {
-		defer silent()
-		_, _ = io.Copy(to, readFunc(func(p []byte) (int, error) {
-			n, err := from.Read(p)
-			timer.Reset(patience)
-			return n, err
-		}))
+		defer end()
+		_, _ = io.Copy(to, from)
 	}
 	both.Go(func() { forward(server, client) })
 	both.Go(func() { forward(client, server) })
 	both.Wait()
 }
-
-type readFunc func(p []byte) (int, error)
-
-func (f readFunc) Read(p []byte) (int, error) { return f(p) }

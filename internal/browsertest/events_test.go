@@ -5,7 +5,6 @@ package browsertest
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
+	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 )
 
@@ -25,6 +25,9 @@ func TestAnEventSourceOfAQuietStream(t *testing.T) {
 	streams, err := ssekeepalive.New(ssekeepalive.Config{Interval: patience / 20})
 	require.NoError(t, err)
 	defer streams.Close()
+	k, err := keepalive.New(keepalive.Config{Timeout: patience, Activity: keepalive.ActivityReadWrite})
+	require.NoError(t, err)
+	defer k.Close()
 	event := make(chan string)
 	quiet := func(event <-chan string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +51,7 @@ func TestAnEventSourceOfAQuietStream(t *testing.T) {
 	mux.Handle("/kept", streams.Wrap(quiet(event)))
 	mux.Handle("/silent", quiet(nil))
 	s := httptest.NewUnstartedServer(mux)
-	s.Listener = impatient{s.Listener, patience}
+	s.Listener = k.Listener(s.Listener) // without httpkeepalive, a handler that is quiet is a silence
 	s.Start()
 	defer s.Close()
 	defer s.CloseClientConnections()
@@ -72,29 +75,4 @@ func TestAnEventSourceOfAQuietStream(t *testing.T) {
 	b.Until(`messages.length > 0`)
 	require.Equal(t, []string{"/kept hello"}, tab.Eval[[]string](b, `messages`))
 	require.Equal(t, 1, tab.Eval[int](b, `opens["/kept"]`))
-}
-
-// impatient closes a connection that is silent for a while.
-type impatient struct {
-	net.Listener
-	patience time.Duration
-}
-
-func (l impatient) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &impatientConn{c, l.patience, time.AfterFunc(l.patience, func() { c.Close() })}, nil
-}
-
-type impatientConn struct {
-	net.Conn
-	patience time.Duration
-	timer    *time.Timer
-}
-
-func (c *impatientConn) Write(p []byte) (int, error) {
-	c.timer.Reset(c.patience)
-	return c.Conn.Write(p)
 }
