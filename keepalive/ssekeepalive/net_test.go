@@ -113,8 +113,7 @@ func opens(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// A stream outlives WriteTimeout of the server, and Timeout of a Keeper. Its connection then serves another request, and
-// ends by its silence.
+// A stream outlives WriteTimeout of the server, and Timeout of a Keeper. Its connection then serves another request.
 func TestAQuietStreamLives(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second // a busy machine takes its time for a handshake
@@ -143,7 +142,7 @@ func TestAQuietStreamLives(t *testing.T) {
 		})
 		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
 		body, _ := s.get(t, "/events")
-		requireComments(t, body, 45) // more than two timeouts
+		requireComments(t, body, 25) // longer than the timeouts
 		require.Equal(t, 1, s.streams.Stats().Streams)
 		event <- "data: x\n\n"
 		rest, err := io.ReadAll(body)
@@ -162,7 +161,6 @@ func TestAQuietStreamLives(t *testing.T) {
 		if reused { // by then a busy machine may have been silent for a timeout
 			require.EqualValues(t, 1, s.keeper.Stats().Opened)
 		}
-		require.Eventually(t, func() bool { return s.keeper.Stats().Conns == 0 }, soon, time.Millisecond)
 	})
 }
 
