@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/connpool"
 	"github.com/heartwheel-go/heartwheel/heartbeat"
+	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 )
 
 func TestFiguresAreTheBeaters(t *testing.T) {
@@ -87,6 +90,29 @@ func TestFiguresAreThePools(t *testing.T) {
 	require.ErrorAs(t, reg.Register(NewPool(p)), &prometheus.AlreadyRegisteredError{})
 }
 
+func TestFiguresAreTheStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, err := ssekeepalive.New(ssekeepalive.Config{Interval: time.Second})
+		require.NoError(t, err)
+		reg := prometheus.NewPedanticRegistry()
+		reg.MustRegister(NewStreams(k))
+		h := k.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			time.Sleep(3500 * time.Millisecond)
+			require.EqualValues(t, 1, value(t, reg, "heartwheel_sse_streams"))
+			_, _ = io.WriteString(w, "data: half")
+			time.Sleep(1500 * time.Millisecond)
+		}))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Zero(t, value(t, reg, "heartwheel_sse_streams"))
+		require.EqualValues(t, 3, value(t, reg, "heartwheel_sse_comments_total"))
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_sse_withheld_total"))
+		requireComplete(t, reg, streamsAll)
+		require.NoError(t, k.Close())
+	})
+}
+
 // requireComplete requires a value of each metric, and names as Prometheus wants them.
 func requireComplete(t *testing.T, reg prometheus.Gatherer, descs []*prometheus.Desc) {
 	families, err := reg.Gather()
@@ -100,4 +126,7 @@ func requireComplete(t *testing.T, reg prometheus.Gatherer, descs []*prometheus.
 func TestNewOfClientsNeedsThem(t *testing.T) {
 	require.PanicsWithValue(t, "metrics: NewBeater needs a Beater", func() { NewBeater(nil) })
 	require.PanicsWithValue(t, "metrics: NewPool needs a pool", func() { NewPool[int](nil) })
+	for _, k := range []*ssekeepalive.Streams{nil, new(ssekeepalive.Streams)} {
+		require.PanicsWithValue(t, "metrics: NewStreams needs Streams from ssekeepalive.New", func() { NewStreams(k) })
+	}
 }

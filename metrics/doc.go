@@ -2,7 +2,7 @@
 //
 //	prometheus.MustRegister(metrics.New(k))
 //
-// [NewBeater] and [NewPool] are for the heartbeats of a client and for an outbound
+// [NewStreams] is for event streams, [NewBeater] and [NewPool] are for the heartbeats of a client and for an outbound
 // pool.
 //
 // Figures are read when they are scraped: a connection or a heartbeat costs no more than

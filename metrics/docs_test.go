@@ -24,7 +24,7 @@ func TestThePageListsAllMetrics(t *testing.T) {
 		}
 		prefix := "heartwheel"
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
-			for _, of := range []string{"heartwheel_heartbeat", "heartwheel_connpool"} {
+			for _, of := range []string{"heartwheel_heartbeat", "heartwheel_connpool", "heartwheel_sse"} {
 				if strings.HasPrefix(name[1], of) {
 					prefix = of
 				}
@@ -34,7 +34,7 @@ func TestThePageListsAllMetrics(t *testing.T) {
 	}
 
 	var there []string
-	for _, descs := range []sink.Descs{all, beaterAll, poolAll} {
+	for _, descs := range []sink.Descs{all, beaterAll, poolAll, streamsAll} {
 		for _, d := range descs {
 			parts := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
 			require.Len(t, parts, 3, d.String())

@@ -14,6 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/connpool"
 	"github.com/heartwheel-go/heartwheel/heartbeat"
 	"github.com/heartwheel-go/heartwheel/internal/sink"
+	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -78,4 +79,15 @@ heartwheel_connpool_wait_seconds_total 8.5
 heartwheel_connpool_waiting 5
 heartwheel_connpool_waits_total 7
 `, scrape(poolAll, func(to sink.Sink) { collectPool(to, s) }))
+}
+
+func TestEachFigureOfEventStreamsHasItsName(t *testing.T) {
+	s := ssekeepalive.Stats{Streams: 1, Comments: 2, Withheld: 3, Slow: 4, Failed: 5, Wheel: wheel.Stats{Panics: 6}}
+	require.Equal(t, `heartwheel_sse_comments_total 2
+heartwheel_sse_failed_total 5
+heartwheel_sse_panics_total 6
+heartwheel_sse_slow_total 4
+heartwheel_sse_streams 1
+heartwheel_sse_withheld_total 3
+`, scrape(streamsAll, func(to sink.Sink) { collectStreams(to, s) }))
 }

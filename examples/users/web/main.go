@@ -17,6 +17,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/wskeepalive"
 )
 
@@ -48,10 +49,15 @@ func Serve(ctx context.Context, ln net.Listener, cert tls.Certificate, timeout t
 		return err
 	}
 	defer k.Close()
-	w := &wall{watchers: map[chan string]bool{}, ping: timeout / 2}
+	streams, err := ssekeepalive.New(ssekeepalive.Config{Interval: timeout / 2}) // a vanished watcher shows when it takes nothing
+	if err != nil {
+		return err
+	}
+	defer streams.Close()
+	w := &wall{watchers: map[chan string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /write", w.write)
-	mux.HandleFunc("GET /events", w.events)
+	mux.Handle("GET /events", streams.Wrap(http.HandlerFunc(w.events)))
 	srv := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -71,7 +77,6 @@ func Serve(ctx context.Context, ln net.Listener, cert tls.Certificate, timeout t
 }
 
 type wall struct {
-	ping     time.Duration
 	mu       sync.Mutex
 	watchers map[chan string]bool
 }
@@ -120,14 +125,10 @@ func (w *wall) events(rw http.ResponseWriter, r *http.Request) {
 	}()
 	rw.Header().Set("Content-Type", "text/event-stream")
 	flusher := http.NewResponseController(rw)
-	ping := time.NewTicker(w.ping) // a vanished watcher shows when it takes nothing
-	defer ping.Stop()
 	for err := flusher.Flush(); err == nil; err = flusher.Flush() {
 		select {
 		case text := <-c:
 			fmt.Fprintf(rw, "data: %s\n\n", text)
-		case <-ping.C:
-			fmt.Fprint(rw, ":\n\n")
 		case <-r.Context().Done():
 			return
 		case <-httpkeepalive.Ending(r): // the server stops
