@@ -21,6 +21,7 @@ type extras struct {
 	checks    *checks       // or nil
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil
+	member    *member       // of the connections of its key, see SetKey, or nil
 }
 
 // extras returns the extras of the connection, and makes it if there is none.
@@ -277,6 +278,7 @@ type Info struct {
 	Timeout   time.Duration // how long it may be silent, see SetTimeout
 	RoundTrip time.Duration // of the last answer to a probe, or 0, see Pong
 	Held      bool          // see Hold
+	Key       string        // see SetKey, or ""
 
 	// MeanRoundTrip is the mean of the round trips of probes, or 0: each new one counts an eighth, as in RFC 6298.
 	MeanRoundTrip time.Duration
@@ -304,6 +306,9 @@ func (g *Guard) Info() (info Info, ok bool) {
 	s := g.state()
 	if u := g.extrasNow(); u != nil {
 		info.RoundTrip, info.MeanRoundTrip = u.roundTrip, u.meanTrip
+		if u.member != nil {
+			info.Key = u.member.group.key
+		}
 	}
 	g.mu.Unlock()
 	touched, _ := g.timer.Touched()

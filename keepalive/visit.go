@@ -52,6 +52,7 @@ type visit struct {
 	now    rules.Time     // just before that
 	raw    evidence       // as the socket said it
 	closes Reason         // of the last check that wants the connection closed
+	chosen bool           // it was to make room
 	done   bool
 }
 
@@ -69,7 +70,12 @@ func (v *visit) run() {
 	defer func() {
 		if !v.done {
 			go func() { _ = v.adapter.Do(context.Background(), v.Binding(), v.run) }() // an error says that it is closed
-		} else if v.leave() {
+			return
+		}
+		if v.chosen {
+			v.keeper.shares.stays(v.Guard, v.policy)
+		}
+		if v.leave() {
 			go v.due()
 		}
 	}()
@@ -153,6 +159,7 @@ func (v *visit) decide() rules.Outcome {
 		g.setFlag(flagAdvises, v.policy.Advise)
 		g.generation.Store(v.policy.generation)
 	}
+	v.chosen = v.chosen || s.Evicted
 	s, out := rules.Decide(p, s, e, v.now)
 	g.setFlag(flagUnread, e.Socket.Unread > 0)
 	if out.Do != rules.Close || g.rare.Load() != nil {
