@@ -97,6 +97,14 @@ func (g *Guard) memberNow() *member {
 	return nil
 }
 
+// key returns the key of the member's group, or "" for nil.
+func (m *member) key() string {
+	if m == nil {
+		return ""
+	}
+	return m.group.key
+}
+
 // countFor makes the connection count for one of the two, or for nothing. It returns what it counted for before, and reports
 // false if the Keeper does not keep the connection any more.
 func (g *Guard) countFor(m *member, taken *share) (before *member, share *share, ok bool) {

@@ -297,6 +297,7 @@ func TestAnEvictedOneThatIsAliveLetsAnotherGo(t *testing.T) {
 		require.True(t, g[0].Touch())
 		require.True(t, g[2].Touch())
 		require.NoError(t, more.SetKey("bob"))
+		require.ErrorIs(t, loop.open(t, k).SetKey("ann"), ReasonFull, "nor is its place another one's")
 		loop.decide()
 		require.Len(t, c.list(), 2)
 
@@ -310,7 +311,7 @@ func TestAnEvictedOneThatIsAliveLetsAnotherGo(t *testing.T) {
 		require.NoError(t, leaving.SetKey("eve"))
 		loop.decide()
 		require.Len(t, c.list(), 2)
-		require.Equal(t, 3, k.Len())
+		require.Equal(t, 4, k.Len())
 	})
 }
 

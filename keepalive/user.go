@@ -306,9 +306,7 @@ func (g *Guard) Info() (info Info, ok bool) {
 	s := g.state()
 	if u := g.extrasNow(); u != nil {
 		info.RoundTrip, info.MeanRoundTrip = u.roundTrip, u.meanTrip
-		if u.member != nil {
-			info.Key = u.member.group.key
-		}
+		info.Key = u.member.key()
 	}
 	g.mu.Unlock()
 	touched, _ := g.timer.Touched()

@@ -177,6 +177,7 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 	s, remote := g.state(), g.remote
 	if u := g.extrasNow(); u != nil {
 		c.RoundTrip = u.roundTrip
+		c.Key = u.member.key()
 	}
 	g.mu.Unlock()
 	c.ID, c.Remote, c.Opened, c.Touched = g.id, remote, time.Duration(g.born), touched
