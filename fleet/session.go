@@ -3,11 +3,13 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -133,12 +135,19 @@ func (s *Session) finish(reason Reason, left leave) bool {
 	return true
 }
 
-// follow closes the session when the life of its guarded connection ends.
+// follow ends the session when the life of its guarded connection ends. A session that was shed waits for its client, which
+// is to come back on another node.
 func (s *Session) follow(life context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over == 0 {
-		s.conn.(*guarded).stop = context.AfterFunc(life, func() { _ = s.Close() })
+		s.conn.(*guarded).stop = context.AfterFunc(life, func() {
+			if errors.Is(context.Cause(life), keepalive.ReasonShed) {
+				s.Detach()
+			} else {
+				_ = s.Close()
+			}
+		})
 	}
 }
 

@@ -81,7 +81,7 @@ type bursts struct {
 
 // closed notes a connection closed by the Keeper.
 func (b *bursts) closed(k *Keeper, reason Reason) {
-	if reason == ReasonDrain { // meant, and logged by Drain
+	if reason == ReasonDrain || reason == ReasonShed { // meant, and logged by Drain and Shed
 		return
 	}
 	b.note(k, func(b *bursts) {
