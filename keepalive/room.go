@@ -71,8 +71,10 @@ func (r Room) check(cfg Config) error {
 	switch {
 	case r.Full < FullReject || r.Full > FullEvict:
 		return wrong("Room.Full %d, must be %d to %d", r.Full, FullReject, FullEvict)
-	case r.Full != FullReject && r.MaxConns == 0 && (r.Full != FullEvict || r.MaxPerUser == 0): // then SetKey evicts
+	case r.Full == FullWait && r.MaxConns == 0:
 		return wrong("Room.Full %v without Room.MaxConns", r.Full)
+	case r.Full == FullEvict && r.MaxConns == 0 && r.MaxPerUser == 0:
+		return wrong("Room.Full %v without Room.MaxConns or Room.MaxPerUser", r.Full)
 	case r.Full != FullEvict && r.MinIdle > 0:
 		return wrong("Room.MinIdle %v is for Room.Full %v, not for %v", r.MinIdle, FullEvict, r.Full)
 	}

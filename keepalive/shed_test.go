@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"net"
 	"os"
@@ -185,7 +186,7 @@ func TestShedTellsAsAtTheMaximumAge(t *testing.T) {
 func TestAFailingOnMaxShedsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var called atomic.Int32
-		k := newKeeper(t, Config{Timeout: time.Hour, Age: Age{OnMax: func(any) {
+		k := newKeeper(t, Config{Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler), Age: Age{OnMax: func(any) {
 			time.Sleep(time.Second)
 			if called.Add(1) == 1 {
 				runtime.Goexit()
