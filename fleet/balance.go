@@ -19,8 +19,8 @@ type Balance struct {
 //		_, err = keeper.Shed(ctx, keepalive.Shed{Count: b.Surplus, PerSecond: 50})
 //	}
 //
-// A session that was shed waits for its client, for Config.Resume, and OnOffline is not told if it comes back by then. The
-// load balancer must prefer the node with the fewest connections: otherwise most of the clients come back where they were.
+// A session whose connection was shed by Config.Keeper waits for its client, for Config.Resume, and OnOffline is not told if
+// it comes back by then. The load balancer must prefer the node with the fewest connections: otherwise most of the clients come back where they were.
 //
 // Balance needs Config.NodeLease on all nodes, or nobody knows how many there are: without one it returns ErrArgument. The
 // other errors are those of Count.

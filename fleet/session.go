@@ -3,8 +3,8 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +44,13 @@ type Session struct {
 // them all.
 type guarded struct {
 	io.Closer
-	stop func() bool
+	guard *keepalive.Guard
+	stop  func() bool
+}
+
+// wasShed reports whether the Keeper closes the connection for its client to come back on another node.
+func (g *guarded) wasShed() bool {
+	return g.guard.Binding().Reason() == net.Error(keepalive.ReasonShed)
 }
 
 // leave says what becomes of a session after it has left its node.
@@ -104,9 +110,14 @@ func (s *Session) Reason() Reason {
 }
 
 // Close ends the session because its connection has ended. It does not wait for Redis, and does
-// not close the connection. It returns nil, and calling it again does nothing.
+// not close the connection. It returns nil, and calling it again does nothing. If Config.Keeper closes the connection with
+// keepalive.ReasonShed, Close is Detach: the client is to come back on another node.
 func (s *Session) Close() error {
-	s.node.release(s, ReasonClosed, leaveEnd)
+	if g, ok := s.conn.(*guarded); ok && g.wasShed() {
+		s.Detach()
+	} else {
+		s.node.release(s, ReasonClosed, leaveEnd)
+	}
 	return nil
 }
 
@@ -135,19 +146,12 @@ func (s *Session) finish(reason Reason, left leave) bool {
 	return true
 }
 
-// follow ends the session when the life of its guarded connection ends. A session that was shed waits for its client, which
-// is to come back on another node.
+// follow closes the session when the life of its guarded connection ends.
 func (s *Session) follow(life context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over == 0 {
-		s.conn.(*guarded).stop = context.AfterFunc(life, func() {
-			if errors.Is(context.Cause(life), keepalive.ReasonShed) {
-				s.Detach()
-			} else {
-				_ = s.Close()
-			}
-		})
+		s.conn.(*guarded).stop = context.AfterFunc(life, func() { _ = s.Close() })
 	}
 }
 

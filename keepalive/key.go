@@ -20,8 +20,8 @@ import (
 // connection stay as it is. With FullEvict one of the idlest connections with the key makes room: the idlest of all, or of 64
 // if there are more. It must have been silent for Room.MinIdle and not be held, and it gets its farewell and [ReasonEvicted].
 // If it turns out to be alive after all, the next one goes in its place, and if there is none, the Keeper closes this one
-// with ReasonFull. An evicted connection counts until its end. A key never has more connections that stay, unless the limit
-// becomes a lower one, or with Closing.DryRun, which closes none of them.
+// with ReasonFull. A key never has more connections that stay, unless the limit becomes a lower one, or with Closing.DryRun,
+// which closes none of them.
 //
 // SetKey returns [ErrNotGuarded] after the end of the connection, or if the Keeper is just closing it. A drain changes
 // nothing about it. It does not wait, takes one lock of the Keeper, and is no sign of life.
