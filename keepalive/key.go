@@ -32,10 +32,15 @@ func (g *Guard) SetKey(key string) error {
 	k := g.keeper
 	p := k.policy.Load()
 	var err error
-	if key == "" {
-		err = k.shares.leaveGroup(g, k.addressKey(p, g.knownRemote()), p.Room.MaxPerKey)
-	} else {
+	switch {
+	case key != "":
 		err = k.shares.joinGroup(g, key, p)
+	case g.member() != nil:
+		address := ""
+		if remote := g.knownRemote(); remote != nil && p.Room.MaxPerKey > 0 {
+			address = k.addressKey(p, remote)
+		}
+		err = k.shares.leaveGroup(g, address, p.Room.MaxPerKey)
 	}
 	if err != nil && err != ErrNotGuarded { //nolint:errorlint // it is either
 		k.counts.refusedPerUser.Add(1)

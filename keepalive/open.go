@@ -121,11 +121,9 @@ func (g *Guard) identify(remote net.Addr) bool {
 	return true
 }
 
-// addressKey returns the key of an address, or none for nil.
+// addressKey returns the key of an address, or none after a panic.
 func (k *Keeper) addressKey(p *policy, remote net.Addr) (key string) {
-	if remote != nil {
-		k.call("Room.Key", func() { key = p.Room.Key(remote) })
-	}
+	k.call("Room.Key", func() { key = p.Room.Key(remote) })
 	return key
 }
 

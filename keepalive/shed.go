@@ -141,7 +141,7 @@ func (k *Keeper) shedError(ctx context.Context, left int, which string) error {
 
 // shed tells the connection to leave, held or only if it is not. It reports false if the connection stays, or leaves already.
 func (g *Guard) shed(held bool) bool {
-	onMax, grace := g.keeper.policy.Load().Age.OnMax, g.keeper.policy.Load().Age.Grace
+	age := g.keeper.policy.Load().Age
 	g.mu.Lock()
 	s, exchanges := g.state(), g.openExchanges() != nil
 	stays := !g.isOpen() || g.reason() != 0 || s.Doom.Why != 0 || s.Age.Told != 0 || !held && s.Holds > 0 && !exchanges
@@ -150,7 +150,7 @@ func (g *Guard) shed(held bool) bool {
 		return false
 	}
 	g.mu.Unlock()
-	if onMax == nil || exchanges {
+	if age.OnMax == nil || exchanges {
 		g.dismiss(ReasonShed)
 		return true
 	}
@@ -159,14 +159,14 @@ func (g *Guard) shed(held bool) bool {
 			g.dismiss(ReasonShed)
 		}
 	}
-	if grace > 0 {
-		time.AfterFunc(grace, leave)
+	if age.Grace > 0 {
+		time.AfterFunc(age.Grace, leave)
 		leave = func() {}
 	}
 	go func() { // OnMax may block, and call runtime.Goexit
 		defer leave()
 		_ = g.adapter.Do(context.Background(), g.Binding(), func() {
-			g.keeper.call("Age.OnMax", func() { onMax(g.conn) })
+			g.keeper.call("Age.OnMax", func() { age.OnMax(g.conn) })
 		})
 	}()
 	return true
