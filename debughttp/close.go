@@ -18,11 +18,11 @@ const (
 	// minToken is the shortest token, in bytes: nobody can try all of so many.
 	minToken = 16
 
-	// maxForm is the longest body of a request to close a connection, in bytes.
+	// maxForm is the longest body of a request to close or shed connections, in bytes.
 	maxForm = 1024
 )
 
-// answerClose closes the connection with the ID in the body. An address would not do: by now it
+// answerClose closes the connection with the ID in the body, or sheds some. An address would not do: by now it
 // may be another connection's.
 func (h *Handler) answerClose(w http.ResponseWriter, r *http.Request) {
 	var origin http.CrossOriginProtection
@@ -39,9 +39,13 @@ func (h *Handler) answerClose(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("%v: the body must be a form of at most %d bytes, such as id=7: %v", ErrArgument, maxForm, err), http.StatusBadRequest)
 		return
 	}
+	if r.PostForm.Has("shed") {
+		h.answerShed(w, r)
+		return
+	}
 	q, err := parseQuery(url.Values{"id": r.PostForm["id"]}, h.cfg.HideAddrs)
 	if err == nil && q.id == 0 {
-		err = fmt.Errorf("%w: id is missing in the body, which must be a form such as id=7", ErrArgument)
+		err = fmt.Errorf("%w: id is missing in the body, which must be a form such as id=7, or shed=100&per_second=10", ErrArgument)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

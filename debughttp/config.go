@@ -58,7 +58,7 @@ type Config struct {
 	// must not block.
 	Label func(conn any) string
 
-	// CloseToken lets viewers with this secret close a connection; 16 bytes at least. Empty
+	// CloseToken lets viewers with this secret close a connection, and shed some; 16 bytes at least. Empty
 	// means that nobody can change anything here.
 	CloseToken string
 }

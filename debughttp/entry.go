@@ -34,7 +34,8 @@ func (q *query) matches(h *Handler, e *entry, now time.Duration) bool {
 		age < q.minAge, idle < q.minIdle,
 		q.reason != "" && e.end.Reason.String() != q.reason,
 		q.addr != nil && !q.addr(ipOf(e.Remote)),
-		q.name != "" && h.names.of(e.Remote) != q.name:
+		q.name != "" && h.names.of(e.Remote) != q.name,
+		q.key != "" && h.names.user(e.Key) != q.key:
 		return false
 	}
 	return q.label == "" || strings.Contains(strings.ToLower(h.labelOf(e)), q.label)

@@ -13,7 +13,7 @@ import (
 // Handler answers GET and HEAD with the page, or with a [Snapshot] as JSON if the query says
 // format=json or the header Accept prefers application/json. With view=connections in the query
 // it answers with the page of connections, or a [Listing]. With Config.CloseToken it also answers
-// POST, and closes a connection. [New] makes one. Its methods may be called by several goroutines
+// POST, and closes a connection, or sheds some. [New] makes one. Its methods may be called by several goroutines
 // at the same time.
 type Handler struct {
 	cfg     Config
@@ -76,7 +76,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) refuseMethod(w http.ResponseWriter, method string) {
 	allowed, why := "GET, HEAD", "there is nothing to change here"
 	if h.cfg.CloseToken != "" {
-		allowed, why = "GET, HEAD, POST", "POST closes a connection, and nothing else can be changed"
+		allowed, why = "GET, HEAD, POST", "POST closes connections, and nothing else can be changed"
 	}
 	w.Header().Set("Allow", allowed)
 	http.Error(w, fmt.Sprintf("debughttp: method %.40q is not allowed: %s, only %s", method, why, allowed), http.StatusMethodNotAllowed)

@@ -122,7 +122,7 @@ func (h *Handler) openRow(e *entry, now time.Time) (row Connection, open bool) {
 	}
 	timeout := e.Timeout.Seconds()
 	row = Connection{
-		ID: e.ID, Addr: h.names.of(e.Remote), Label: h.labelOf(e), State: e.State,
+		ID: e.ID, Addr: h.names.of(e.Remote), Label: h.labelOf(e), Key: h.names.user(e.Key), State: e.State,
 		OpenedAt: now.Add(-info.Age), Age: info.Age.Seconds(), Idle: info.Idle.Seconds(), Timeout: &timeout,
 		Left: secondsLeft(at, reason, info.Held), Reason: nameOf(reason),
 	}

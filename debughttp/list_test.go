@@ -45,6 +45,7 @@ func TestBadParametersAreNamedWithTheirLimits(t *testing.T) {
 		"after=1-2-3-4&before=1-2-3-4":      `before "1-2-3-4", must not come with after`,
 		"reason=idle":                       `reason "idle", must come with state=closed`,
 		"state=closed&reason=bored":         `reason "bored", must be one of peer, local, idle`,
+		"key=bob&state=closed":              `key "bob", must not come with state=closed`,
 		"min_idle=5":                        `min_idle "5", must be a duration`,
 		"min_age=-5s":                       `min_age "-5s", must be a duration`,
 		"label=" + strings.Repeat("x", 257): `is of 257 bytes, must be of at most 256`,
@@ -244,6 +245,23 @@ func TestHiddenAddressesAreFoundByTheirNames(t *testing.T) {
 	name := l.Connections[3].Addr
 	require.Regexp(t, "^peer-[0-9a-f]{10}$", name)
 	require.Equal(t, []uint64{4}, idsIn(listed(t, h, "addr="+name)))
+}
+
+func TestConnectionsAreFoundByTheirUser(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{Room: keepalive.Room{MaxPerUser: 1}})
+	h, hiding := newHandler(t, k, Config{}), newHandler(t, k, Config{HideAddrs: true})
+	all := connectMany(t, k, 10)
+	require.NoError(t, all[3].guard.SetKey("ann\u202e"))
+	require.NoError(t, all[5].guard.SetKey("bob"))
+	require.Error(t, all[6].guard.SetKey("bob"))
+	require.EqualValues(t, 1, see(t, h).Connections.Refused.PerUser)
+	require.Equal(t, "ann\ufffd", listed(t, h, "id=4").Connections[0].Key)
+	require.Empty(t, listed(t, h, "id=5").Connections[0].Key)
+	require.Equal(t, []uint64{6}, idsIn(listed(t, h, "key=bob")))
+	name := listed(t, hiding, "id=6").Connections[0].Key
+	require.Regexp(t, "^user-[0-9a-f]{10}$", name)
+	require.Equal(t, []uint64{6}, idsIn(listed(t, hiding, "key="+name)))
+	require.Empty(t, idsIn(listed(t, hiding, "key=bob")))
 }
 
 // Pages stay whole while connections come and go: nobody open all the time is left out, and

@@ -37,6 +37,7 @@ type Connection struct {
 	ID       uint64    `json:"id"`    // no other connection of the Keeper ever has it
 	Addr     string    `json:"addr"`  // of the peer
 	Label    string    `json:"label"` // see Config.Label
+	Key      string    `json:"key"`   // see keepalive.Guard.SetKey; a name in its place with Config.HideAddrs
 	State    string    `json:"state"` // open, new, held, probing, leaving or closed
 	OpenedAt time.Time `json:"opened_at"`
 	Age      float64   `json:"age_seconds"`  // at the end, of a closed one

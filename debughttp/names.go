@@ -16,6 +16,9 @@ const maxName = 128
 // hiddenPrefix begins the names of hidden addresses.
 const hiddenPrefix = "peer-"
 
+// hiddenUser begins the names of hidden keys.
+const hiddenUser = "user-"
+
 // names says how addresses are shown.
 type names struct {
 	key []byte // nil if addresses are not hidden
@@ -42,9 +45,22 @@ func (n names) of(addr net.Addr) string {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
 	}
+	return hiddenPrefix + n.hidden(text)
+}
+
+// user returns the name for a key of Guard.SetKey: "" for none.
+func (n names) user(key string) string {
+	if n.key == nil || key == "" {
+		return printable(key)
+	}
+	return hiddenUser + n.hidden(key)
+}
+
+// hidden returns the same digits for the same text, and only for this Handler.
+func (n names) hidden(text string) string {
 	mac := hmac.New(sha256.New, n.key)
 	mac.Write([]byte(text))
-	return hiddenPrefix + hex.EncodeToString(mac.Sum(nil)[:5])
+	return hex.EncodeToString(mac.Sum(nil)[:5])
 }
 
 // textOfAddr returns an address as text, or "" if it panics.

@@ -41,6 +41,7 @@ type query struct {
 	addr    func(netip.AddrPort) bool // nil is any
 	name    string                    // of a hidden address
 	label   string                    // a part of it, in small letters
+	key     string                    // as the page shows it
 	reason  string
 	minAge  time.Duration
 	minIdle time.Duration
@@ -136,6 +137,9 @@ func parseQuery(values url.Values, hidden bool) (q query, err error) {
 	}
 	r.addr(&q, hidden)
 	q.label = strings.ToLower(r.text("label"))
+	if q.key = r.text("key"); q.key != "" && q.closed {
+		r.wrong("key", "must not come with state=closed")
+	}
 	if values.Get("reason") != "" {
 		q.reason = r.oneOf("reason", reasonNames())
 	}

@@ -48,6 +48,7 @@ type Refused struct {
 	Full     uint64 `json:"full"`
 	PerKey   uint64 `json:"per_key"`
 	Draining uint64 `json:"drain"`
+	PerUser  uint64 `json:"per_user"` // calls of Guard.SetKey
 }
 
 // Wheel is the wheel and what it has done.

@@ -69,7 +69,7 @@ func connectionsOf(s keepalive.Stats) Connections {
 		Open:       s.Conns,
 		Leaving:    s.Leaving,
 		Opened:     s.Opened,
-		Refused:    Refused{Full: s.RefusedFull, PerKey: s.RefusedPerKey, Draining: s.RefusedDrain},
+		Refused:    Refused{Full: s.RefusedFull, PerKey: s.RefusedPerKey, Draining: s.RefusedDrain, PerUser: s.RefusedPerUser},
 		Closed:     map[string]uint64{},
 		WouldClose: map[string]uint64{},
 		Spared:     s.Spared,

@@ -678,6 +678,17 @@ func (f *fake) count(context.Context) (sessions, waiting int64, err error) {
 	return sessions, waiting, err
 }
 
+func (f *fake) nodes(context.Context) (nodes int, err error) {
+	err = f.do(func(m *model) {
+		for _, end := range m.nodes {
+			if end > m.ms() {
+				nodes++
+			}
+		}
+	})
+	return nodes, err
+}
+
 func (f *fake) listen(ctx context.Context, hear func(news)) error {
 	for {
 		select {

@@ -96,6 +96,17 @@ func (r *swept) take(answer []any) error {
 	return nil
 }
 
+func (s *redisStore) nodes(ctx context.Context) (nodes int, err error) {
+	calls, err := s.everywhere(ctx, s.scripts.nodes)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range calls { // one that has just come is in some slots only
+		nodes = max(nodes, int(integer(at(c.Answer, 0))))
+	}
+	return nodes, nil
+}
+
 func (s *redisStore) count(ctx context.Context) (sessions, ended int64, err error) {
 	calls, err := s.everywhere(ctx, s.scripts.count)
 	if err != nil {

@@ -38,15 +38,17 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	if conn == nil {
 		return nil, fmt.Errorf("%w: conn is nil, must be a connection", ErrArgument)
 	}
+	var guard *keepalive.Guard
 	var life context.Context
 	if n.cfg.Keeper != nil {
-		if life = keepalive.Of(conn).Context(); life.Err() != nil {
+		guard = keepalive.Of(conn)
+		if life = guard.Context(); life.Err() != nil {
 			return nil, context.Cause(life)
 		}
 	}
 	s := &Session{node: n, id: id, conn: conn, meta: string(meta), slot: n.slotOf(id)}
 	if life != nil {
-		s.conn = &guarded{Closer: conn}
+		s.conn = &guarded{Closer: conn, guard: guard}
 	}
 	answer, err := n.ask(ctx, s)
 	if err != nil {

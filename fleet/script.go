@@ -17,7 +17,7 @@ var keyNames = []string{"l", "e", "m", "o", "x", "y", "g", "t", "d", "a"}
 // scripts are the operations on a slot, each in one step. Operations to free memory, or to keep
 // sessions alive, may run on a full server.
 type scripts struct {
-	register, extend, unregister, unregisterLost, kick, sweep, get, count, beat, goodbye *redisrun.Script
+	register, extend, unregister, unregisterLost, kick, sweep, get, count, nodes, beat, goodbye *redisrun.Script
 }
 
 var serverScripts = newScripts(read("clock"))
@@ -38,6 +38,7 @@ func newScripts(clock string) *scripts {
 		sweep:          script("sweep", "allow-oom", "a"),
 		get:            script("get", "no-writes", "o"),
 		count:          script("count", "no-writes", "x"),
+		nodes:          script("nodes", "no-writes", "g"),
 		beat:           script("beat", "allow-oom", "d"),
 		goodbye:        script("goodbye", "allow-oom", "t"),
 	}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -42,7 +44,13 @@ type Session struct {
 // them all.
 type guarded struct {
 	io.Closer
-	stop func() bool
+	guard *keepalive.Guard
+	stop  func() bool
+}
+
+// wasShed reports whether the Keeper closes the connection for its client to come back on another node.
+func (g *guarded) wasShed() bool {
+	return g.guard.Binding().Reason() == net.Error(keepalive.ReasonShed)
 }
 
 // leave says what becomes of a session after it has left its node.
@@ -102,9 +110,14 @@ func (s *Session) Reason() Reason {
 }
 
 // Close ends the session because its connection has ended. It does not wait for Redis, and does
-// not close the connection. It returns nil, and calling it again does nothing.
+// not close the connection. It returns nil, and calling it again does nothing. If Config.Keeper closes the connection with
+// keepalive.ReasonShed, Close is Detach: the client is to come back on another node.
 func (s *Session) Close() error {
-	s.node.release(s, ReasonClosed, leaveEnd)
+	if g, ok := s.conn.(*guarded); ok && g.wasShed() {
+		s.Detach()
+	} else {
+		s.node.release(s, ReasonClosed, leaveEnd)
+	}
 	return nil
 }
 

@@ -49,6 +49,9 @@ type store interface {
 	kick(ctx context.Context, id string) (bool, error)
 	count(ctx context.Context) (sessions, ended int64, err error)
 
+	// nodes returns how many nodes have a lease of their own.
+	nodes(ctx context.Context) (int, error)
+
 	// listen calls hear with the news for this node, until ctx ends.
 	listen(ctx context.Context, hear func(news)) error
 	close() error

@@ -110,8 +110,13 @@ func (g *Guard) forget(why error) {
 	if m := g.rare.Load(); m != nil {
 		share, m.share = m.share, nil
 	}
+	var member *member
+	if u := g.extrasNow(); u != nil {
+		member, u.member = u.member, nil
+	}
 	g.mu.Unlock()
 	g.keeper.shares.giveBack(share)
+	g.keeper.shares.dropMember(member)
 	g.endContext(why)
 }
 

@@ -227,7 +227,7 @@ type Age struct {
 	// httpkeepalive.
 	Grace time.Duration
 
-	// OnMax is told of a connection at its maximum age, before the grace: time for a last word
+	// OnMax is told of a connection at its maximum age, or to be shed, before the grace: time for a last word
 	// in its protocol. It is called like Config.OnIdle.
 	OnMax func(conn any)
 }
@@ -361,7 +361,7 @@ type Closing struct {
 	// Zero means any number.
 	MaxPerSecond int
 
-	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a
+	// DryRun closes nobody, but for Drain, Shed and Guard.Close. A connection due to be closed by a
 	// policy is counted and left alone: once for a silence, until the peer is heard again, once for Age, and for Rate
 	// and a Check each time that they would close it. Age.OnMax is not called. Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
 	// See Stats.WouldClose and Stats.Silences.

@@ -24,7 +24,7 @@
 // # The handle of a connection
 //
 // [Of] finds the [Guard] of a connection, also through TLS: a timeout of its own, a hold while
-// the program is busy, a value of the program's, a context.
+// the program is busy, a value of the program's, a key of its user, a context.
 //
 // # Policies
 //

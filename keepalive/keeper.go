@@ -22,7 +22,7 @@ import (
 // connections, of any kind at the same time.
 //
 // All methods are safe for concurrent use, and may be called from functions of the
-// Config, except for Drain: it would wait for them.
+// Config, except for Drain and Shed: they would wait for them.
 type Keeper struct {
 	pool     *pool.Pool[*Guard]
 	wheel    *wheel.WheelOf[*Guard] // the pool's

@@ -112,12 +112,10 @@ func (g *Guard) identify(remote net.Addr) bool {
 	g.mu.Unlock()
 	k := g.keeper
 	p := k.policy.Load()
-	if p.Room.MaxPerKey == 0 {
+	if p.Room.MaxPerKey == 0 || g.member() != nil {
 		return true
 	}
-	key := ""
-	k.call("Room.Key", func() { key = p.Room.Key(remote) })
-	share, ok := k.shares.take(key, p.Room.MaxPerKey)
+	share, ok := k.shares.take(k.addressKey(p, remote), p.Room.MaxPerKey)
 	if !ok {
 		return false
 	}
@@ -127,12 +125,18 @@ func (g *Guard) identify(remote net.Addr) bool {
 	return true
 }
 
+// addressKey returns the key of an address, or none after a panic.
+func (k *Keeper) addressKey(p *policy, remote net.Addr) (key string) {
+	k.call("Room.Key", func() { key = p.Room.Key(remote) })
+	return key
+}
+
 // keep keeps a share until the connection is forgotten. It reports false if the connection is
-// forgotten already.
+// forgotten already, or has a key of SetKey.
 func (g *Guard) keep(share *share) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.isOpen() {
+	if !g.isOpen() || g.memberNow() != nil {
 		return false
 	}
 	g.makeRare().share = share

@@ -44,7 +44,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		WriteIdle:    time.Second,
 		Age:          Age{Max: 3 * time.Second, Grace: 10 * ms},
 		Probe:        Probing{Send: func(any) error { return nil }},
-		Room:         Room{MaxPerKey: 1000, MaxConns: 300, Full: FullEvict, Pressure: Pressure{Used: func() float64 { return .9 }}},
+		Room:         Room{MaxPerKey: 1000, MaxPerUser: 20, MaxConns: 300, Full: FullEvict, Pressure: Pressure{Used: func() float64 { return .9 }}},
 		Advise:       true,
 		OnIdle:       func(any, Reason) Verdict { return Extend(time.Millisecond) },
 		Closing:      Closing{Farewell: func(any, Reason) []byte { return []byte("bye") }, Timeout: 10 * ms, MaxPerSecond: 1000},
@@ -91,6 +91,8 @@ func TestEverythingAtOnce(t *testing.T) {
 						_, _ = Of(c).SetInterval(0)
 					case 6:
 						_, _ = c.Write([]byte("x"))
+					case 7:
+						_ = Of(c).SetKey([]string{"ann", "bob", ""}[i%3])
 					default:
 						Touch(c)
 					}
@@ -114,6 +116,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			}
 			k.Stats()
 			k.Stats()
+			_, _ = k.Shed(ctx, Shed{Count: 2})
 			time.Sleep(7 * ms)
 		}
 	})
@@ -126,7 +129,9 @@ func TestEverythingAtOnce(t *testing.T) {
 		told.Range(func(any, any) bool { n++; return true })
 		return n
 	}
-	require.Eventually(t, func() bool { return count() >= made.Load() && k.shares.keys() == 0 }, eternal, 10*ms)
+	require.Eventually(t, func() bool {
+		return count() >= made.Load() && k.shares.keys() == 0 && k.shares.requireCounts(t, 1000) == 0
+	}, eternal, 10*ms)
 	time.Sleep(200 * ms) // time for a second OnClose
 	require.Zero(t, twice.Load())
 	n := count()

@@ -59,6 +59,8 @@ const (
 	ReasonEvicted = Reason(rules.Evicted)
 	// ReasonDrain means the server is going down.
 	ReasonDrain = Reason(rules.Drain)
+	// ReasonShed means the connection was to move to another server, see Keeper.Shed.
+	ReasonShed = Reason(rules.Shed)
 
 	reasons  = Reason(rules.Check) // the first check, see CheckReason
 	endOfAll = reasons + maxChecks // beyond the last that there may be
@@ -81,6 +83,7 @@ var reasonTexts = [reasons]reasonText{
 	ReasonTooSlow:      {"too_slow", "bytes come too slowly"},
 	ReasonEvicted:      {"evicted", "closed to make room"},
 	ReasonDrain:        {"drain", "server is shutting down"},
+	ReasonShed:         {"shed", "to move to another server"},
 }
 
 var _ net.Error = ReasonIdle

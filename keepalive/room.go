@@ -33,6 +33,10 @@ type Room struct {
 	// once. Zero means any number.
 	MaxPerKey int
 
+	// MaxPerUser is how many connections may have the same key of Guard.SetKey. Zero means MaxPerKey,
+	// and any number if that is zero, too.
+	MaxPerUser int
+
 	// Key returns the same key for all connections to count together. The default is an IPv4
 	// address, or the first half of an IPv6 address. remote is the connection's RemoteAddr:
 	// behind a listener for the PROXY protocol, the address of the client and not of the proxy.
@@ -51,7 +55,8 @@ const (
 	// FullWait lets the listener's Accept wait for room. On gnet, and for Keeper.Conn, it is FullReject.
 	FullWait = pool.Wait
 
-	// FullEvict closes one of the connections with the longest silence in its place, and none that is held.
+	// FullEvict closes one of the connections with the longest silence in its place, and none that is held. See
+	// Guard.SetKey for one more of a user, which may be without Room.MaxConns.
 	FullEvict = pool.EvictIdlest
 )
 
@@ -66,8 +71,10 @@ func (r Room) check(cfg Config) error {
 	switch {
 	case r.Full < FullReject || r.Full > FullEvict:
 		return wrong("Room.Full %d, must be %d to %d", r.Full, FullReject, FullEvict)
-	case r.Full != FullReject && r.MaxConns == 0:
+	case r.Full == FullWait && r.MaxConns == 0:
 		return wrong("Room.Full %v without Room.MaxConns", r.Full)
+	case r.Full == FullEvict && r.MaxConns == 0 && r.MaxPerUser == 0:
+		return wrong("Room.Full %v without Room.MaxConns or Room.MaxPerUser", r.Full)
 	case r.Full != FullEvict && r.MinIdle > 0:
 		return wrong("Room.MinIdle %v is for Room.Full %v, not for %v", r.MinIdle, FullEvict, r.Full)
 	}
@@ -75,6 +82,7 @@ func (r Room) check(cfg Config) error {
 		within("Room.MaxConns", r.MaxConns, math.MaxInt),
 		notNegative("Room.MinIdle", r.MinIdle),
 		within("Room.MaxPerKey", r.MaxPerKey, math.MaxInt),
+		within("Room.MaxPerUser", r.MaxPerUser, math.MaxInt),
 		r.Pressure.check(cfg),
 	)
 }
@@ -178,8 +186,9 @@ func (k *Keeper) measure(p Pressure) float64 {
 // All methods are safe for concurrent use. They share a mutex: a
 // touch needs none of them.
 type shares struct {
-	mu sync.Mutex
-	of shrink.Map[string, *share] // the keys with connections, and no others
+	mu     sync.Mutex
+	of     shrink.Map[string, *share] // the keys with connections, and no others
+	groups shrink.Map[string, *group] // the same for the keys of SetKey: a user may be named like an address
 }
 
 // share is the count of one key. All connections of the key keep the same pointer.
@@ -192,14 +201,19 @@ type share struct {
 // the first connection of a key allocates memory. The key is kept until its last connection has
 // left: a part of a much longer string keeps all of the string.
 func (s *shares) take(key string, most int) (taken *share, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takeLocked(key, most)
+}
+
+// takeLocked is take. s.mu must be held.
+func (s *shares) takeLocked(key string, most int) (taken *share, ok bool) {
 	if key == "" {
 		return nil, true
 	}
 	if most <= 0 {
 		return nil, false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	taken = s.of.Get(key)
 	if taken == nil {
 		taken = s.add(key)
@@ -221,6 +235,14 @@ func (s *shares) giveBack(taken *share) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.giveBackLocked(taken)
+}
+
+// giveBackLocked is giveBack. s.mu must be held.
+func (s *shares) giveBackLocked(taken *share) {
+	if taken == nil {
+		return
+	}
 	if s.of.Get(taken.key) != taken {
 		panic(fmt.Sprintf("keepalive: a share of key %q was given back that nobody has", taken.key))
 	}

@@ -20,6 +20,8 @@ type Stats struct {
 	RefusedPerKey uint64 // there were Room.MaxPerKey of the same peer; one identified later is in Closed
 	RefusedDrain  uint64 // see Keeper.Drain
 
+	RefusedPerUser uint64 // calls of Guard.SetKey for a key with all of its connections; of those refused later, Closed has the end
+
 	Closed     map[Reason]uint64 // guarded connections ended before Keeper.Close, or by a farewell begun before it
 	WouldClose map[Reason]uint64 // with Closing.DryRun
 
@@ -64,6 +66,7 @@ func (k *Keeper) Stats() Stats {
 		RoundTrips:    k.trips.get(),
 		Wheel:         k.wheel.Stats(),
 	}
+	s.RefusedPerUser = k.counts.refusedPerUser.Load()
 	s.Silences, s.NearMisses = k.advice(p)
 	for r := range endOfAll {
 		if n := k.counts.closed[r].Load(); n > 0 {
@@ -80,6 +83,7 @@ func (k *Keeper) Stats() Stats {
 type counts struct {
 	opened, spared, slow, probes, panics     atomic.Uint64
 	refusedFull, refusedPerKey, refusedDrain atomic.Uint64
+	refusedPerUser                           atomic.Uint64
 	closed, dry                              [endOfAll]atomic.Uint64 // by Reason
 }
 

@@ -21,6 +21,7 @@ type extras struct {
 	checks    *checks       // or nil
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil
+	member    *member       // of the connections of its key, see SetKey, or nil
 }
 
 // extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
@@ -267,6 +268,7 @@ type Info struct {
 	Timeout   time.Duration // how long it may be silent, see SetTimeout
 	RoundTrip time.Duration // of the last answer to a probe, or 0, see Pong
 	Held      bool          // see Hold
+	Key       string        // see SetKey, or ""
 
 	// MeanRoundTrip is the mean of the round trips of probes, or 0: each new one counts an eighth, as in RFC 6298.
 	MeanRoundTrip time.Duration
@@ -294,6 +296,7 @@ func (g *Guard) Info() (info Info, ok bool) {
 	s := g.state()
 	if u := g.extrasNow(); u != nil {
 		info.RoundTrip, info.MeanRoundTrip = u.roundTrip, u.meanTrip
+		info.Key = u.member.key()
 	}
 	g.mu.Unlock()
 	touched, _ := g.timer.Touched()

@@ -52,6 +52,7 @@ type visit struct {
 	now    rules.Time     // just before that
 	raw    evidence       // as the socket said it
 	closes Reason         // of the last check that wants the connection closed
+	chosen bool           // it was to make room
 	done   bool
 }
 
@@ -63,7 +64,12 @@ func (v *visit) run() {
 			// The rest of the visit is a copy, so a visit that ends here leaves no garbage.
 			rest := *v
 			go func() { _ = rest.adapter.Do(context.Background(), rest.Binding(), rest.run) }() // an error says that it is closed
-		} else if v.leave() {
+			return
+		}
+		if v.chosen {
+			v.keeper.shares.stays(v.Guard, v.policy)
+		}
+		if v.leave() {
 			go v.due()
 		}
 	}()
@@ -143,6 +149,7 @@ func (v *visit) decide() rules.Outcome {
 		g.timer.SetDelay(p.Hop(s, e.Draw)) // nothing else changes it but Guard.change
 		g.generation.Store(v.policy.generation)
 	}
+	v.chosen = v.chosen || s.Evicted
 	s, out := rules.Decide(p, s, e, v.now)
 	g.setFlag(flagUnread, e.Socket.Unread > 0)
 	if out.Do != rules.Close || g.rare.Load() != nil {

@@ -81,7 +81,7 @@ type bursts struct {
 
 // closed notes a connection closed by the Keeper.
 func (b *bursts) closed(k *Keeper, reason Reason) {
-	if reason == ReasonDrain { // meant, and logged by Drain
+	if reason == ReasonDrain || reason == ReasonShed { // meant, and logged by Drain and Shed
 		return
 	}
 	b.note(k, func(b *bursts) {
@@ -172,6 +172,7 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 	s, remote := g.state(), g.remote
 	if u := g.extrasNow(); u != nil {
 		c.RoundTrip = u.roundTrip
+		c.Key = u.member.key()
 	}
 	g.mu.Unlock()
 	c.ID, c.Remote, c.Opened, c.Touched = g.id, remote, time.Duration(g.born), touched

@@ -67,7 +67,7 @@ func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
 
 // Each label value of an alert exists.
 func TestAlertsNameReasonsThatThereAre(t *testing.T) {
-	reasons := map[string]bool{"full": true, "per_key": true, "drain": true}
+	reasons := map[string]bool{"full": true, "per_key": true, "per_user": true, "drain": true}
 	for _, r := range keepalive.Reasons() {
 		reasons[r.String()] = true
 	}

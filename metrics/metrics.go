@@ -35,6 +35,7 @@ func collectConns(to sink.Sink, s keepalive.Stats, cfg keepalive.Config) {
 	to.Counter(refused, s.RefusedFull, "full")
 	to.Counter(refused, s.RefusedPerKey, "per_key")
 	to.Counter(refused, s.RefusedDrain, "drain")
+	to.Counter(refused, s.RefusedPerUser, "per_user")
 	for _, r := range keepalive.Reasons() {
 		to.Counter(closed, s.Closed[r], r.String())
 		to.Counter(wouldClose, s.WouldClose[r], r.String())

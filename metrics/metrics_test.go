@@ -57,7 +57,7 @@ func TestEveryLabelIsThereFromTheStart(t *testing.T) {
 		require.Zero(t, value(t, reg, "heartwheel_connections_closed_total", "reason="+r.String()))
 		require.Zero(t, value(t, reg, "heartwheel_connections_would_close_total", "reason="+r.String()))
 	}
-	for _, reason := range []string{"full", "per_key", "drain"} {
+	for _, reason := range []string{"full", "per_key", "per_user", "drain"} {
 		require.Zero(t, value(t, reg, "heartwheel_connections_refused_total", "reason="+reason))
 	}
 	for _, s := range k.Stats().Silences {

@@ -15,7 +15,7 @@ var (
 	maxConns = desc("connections_limit", "How many connections may be guarded (MaxConns), 0 for any number.")
 	opened   = desc("connections_opened_total", "Connections that were guarded.")
 	refused  = desc("connections_refused_total",
-		"Connections that were closed as they came: too many in all (full), or of one peer (per_key), or the server going down (drain).", "reason")
+		"Connections that were closed as they came: too many in all (full), or of one peer (per_key), or the server going down (drain). Also calls of SetKey for a user with too many (per_user).", "reason")
 	closed     = desc("connections_closed_total", "Connections that were guarded and were closed, by reason.", "reason")
 	wouldClose = desc("connections_would_close_total", "Connections that a dry run would have closed, by reason.", "reason")
 	evictions  = desc("evictions_total", "Connections that were closed to make room for others.")

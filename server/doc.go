@@ -23,7 +23,7 @@
 // Only a whole line is a heartbeat. The server says unasked:
 //
 //	PING         a probe, if there are probes: any line is an answer, also BEAT
-//	GOAWAY 10s   the connection will be closed in 10s, because of its age
+//	GOAWAY 10s   the connection will be closed in 10s, because of its age, or since it is shed
 //
 // and before it closes a connection:
 //
@@ -35,6 +35,7 @@
 //	BYE maximum age 1h0m0s
 //	BYE closed to make room         it was one of the idlest
 //	BYE server shutting down
+//	BYE connect again               it was shed, see keepalive.Keeper.Shed
 //	BYE local                       the program has closed it
 //	ERR line too long               the rest of the line is not read
 //	ERR more than a heartbeat per 1s

@@ -32,6 +32,7 @@ func newFarewells(cfg Config) farewells {
 		keepalive.ReasonTooSlow:      fmt.Appendf(nil, "ERR less than %d bytes per second\n", cfg.Rate.MinBytes),
 		keepalive.ReasonEvicted:      []byte("BYE closed to make room\n"),
 		keepalive.ReasonDrain:        []byte("BYE server shutting down\n"),
+		keepalive.ReasonShed:         []byte("BYE connect again\n"),
 	}
 }
 

@@ -112,11 +112,12 @@
   // Columns: what to sort by or null, the head, the class, and the content of a cell.
   const id = { sort: "id", head: "id", cls: "n faint roomy", cell: (c) => String(c.id) };
   const label = { head: "label", cls: "label roomy", cell: (c) => c.label, title: (c) => c.label };
+  const user = { head: "user", cls: "label roomy", cell: (c) => c.key, title: (c) => c.key };
   const peer = { sort: "addr", head: "peer", cls: "addr", cell: (c) => c.addr || "not known", title: (c) => c.addr };
   const age = { sort: "age", head: "age", cls: "n faint roomy", cell: (c) => ago(c.age_seconds) };
   const reason = { head: "reason", cls: "", cell: (c) => [reasonDot(c.reason), words(c.reason)] };
   const open = [
-    id, peer, label,
+    id, peer, user, label,
     { head: "state", cls: "state roomy", cell: (c) => c.state, special: (c) => c.state !== "open" },
     age,
     { sort: "idle", head: "idle", cls: "n", cell: (c) => ago(c.idle_seconds) },
@@ -155,7 +156,7 @@
   function draw() {
     drawReasons();
     const closed = latest.state === "closed", columns = (closed ? ended : open)
-      .filter((c) => (c !== label || latest.labels) && (c.cell !== closer || latest.can_close));
+      .filter((c) => (c !== label || latest.labels) && (c !== user || latest.connections.some((r) => r.key)) && (c.cell !== closer || latest.can_close));
     const sortable = (c) => c.sort && !(c.sort === "addr" && latest.addrs_hidden);
     const focus = document.activeElement?.dataset || {}; // on what is about to be drawn anew, perhaps
     $("rows").tHead.replaceChildren(h("tr", {}, ...columns.map((c) => h("th", {

@@ -53,7 +53,7 @@
   function remember(from, to) {
     const took = from ? to.uptime_seconds - from.uptime_seconds : 0;
     const c = to.connections, per = (now, before) => (took > 0 ? Math.max(0, now - before) / took : 0);
-    const refusedOf = (s) => s.connections.refused.full + s.connections.refused.per_key + s.connections.refused.drain;
+    const refusedOf = (s) => s.connections.refused.full + s.connections.refused.per_key + s.connections.refused.per_user + s.connections.refused.drain;
     const gap = missed && points.length > 0;
     missed = false;
     if (gap) points.push({ ...points[points.length - 1], t: to.uptime_seconds - 0.001, gap: true });

@@ -162,8 +162,11 @@ func (h *hook) farewell(conn any, reason keepalive.Reason) []byte {
 		return nil
 	}
 	why := packets.ErrKeepAliveTimeout
-	if reason == keepalive.ReasonDrain {
+	switch reason {
+	case keepalive.ReasonDrain:
 		why = packets.ErrServerShuttingDown
+	case keepalive.ReasonShed:
+		why = packets.ErrUseAnotherServer
 	}
 	var b bytes.Buffer
 	goodbye := packets.Packet{

@@ -48,7 +48,8 @@ func Groups(c *keepalive.Config) []settings.Group {
 		{Title: "Room", Settings: []settings.Setting{
 			{Name: "max-conns", Field: "Room.MaxConns", Value: settings.Number(&c.Room.MaxConns), Arg: "number", Help: "connections at a time (0: as many as the descriptor limit has room for)"},
 			{Name: "max-per-key", Field: "Room.MaxPerKey", Value: settings.Number(&c.Room.MaxPerKey), Arg: "number", Help: "connections of an IPv4 address or a /64 of IPv6 (0: any number)"},
-			{Name: "full", Field: "Room.Full", Value: settings.Choice(&c.Room.Full, keepalive.FullReject, keepalive.FullWait, keepalive.FullEvict), Fixed: true, Off: c.Room.MaxConns == 0, Arg: "reject|evict", Help: "what happens to one more: it is refused, or the idlest gives way"},
+			{Name: "max-per-user", Field: "Room.MaxPerUser", Value: settings.Fact(c.Room.MaxPerUser)},
+			{Name: "full", Field: "Room.Full", Value: settings.Choice(&c.Room.Full, keepalive.FullReject, keepalive.FullWait, keepalive.FullEvict), Fixed: true, Off: c.Room.MaxConns == 0 && c.Room.MaxPerUser == 0, Arg: "reject|evict", Help: "what happens to one more: it is refused, or the idlest gives way"},
 			{Name: "evict-min-idle", Field: "Room.MinIdle", Value: settings.Duration(&c.Room.MinIdle, 0), Fixed: true, Arg: "duration", Help: "how long the idlest must have been silent for that (0: 1s, or the timeout if that is less)"},
 			{Name: "pressure", Field: "Room.Pressure.Used", Value: settings.Fact(c.Room.Pressure.Used != nil)},
 			{Name: "pressure-timeout", Field: "Room.Pressure.Timeout", Value: settings.Duration(&c.Room.Pressure.Timeout, 0), Arg: "duration", Help: "what the timeout becomes as descriptors run out (0: it stays)"},

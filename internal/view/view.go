@@ -18,6 +18,7 @@ type Conn struct {
 	Timeout   time.Duration
 	RoundTrip time.Duration // of the last answer to a probe, or 0
 	State     string        // one of the constants below
+	Key       string        // of Guard.SetKey, or ""
 }
 
 // What a connection is doing. A connection is in the first state that fits.

@@ -87,6 +87,17 @@ func TestHijackedConnectionsOfNcAndOpenssl(t *testing.T) {
 	})
 }
 
+// curl uses its connection again, until the server sheds it.
+func TestCurlConnectsAgainAfterAShed(t *testing.T) {
+	_, addr, shed := serveShed(t)
+	var args string
+	for _, path := range []string{"/", "/", "/shed", "/", "/"} {
+		args += " --next -sS -w %{num_connects} http://" + addr + path
+	}
+	require.Equal(t, "10010", curl(t, nil, args[len(" --next"):]))
+	require.NoError(t, <-shed)
+}
+
 const upload = 12 << 20
 
 // curl runs curl with this input and these arguments.

@@ -1,6 +1,6 @@
 // Command game is a game for many players on gnet. They race for a coin on a small board.
 //
-//	name ann        joins the game
+//	name ann        joins the game, unless an ann is there
 //	n, s, e, w      moves by one field at the next tick
 //
 // A player without a move is asked, and leaves the game if there is still none.
@@ -68,6 +68,7 @@ func Serve(ctx context.Context, addr string, timeout time.Duration, listening fu
 		Timeout:   timeout,
 		Activity:  keepalive.ActivityManual, // moves, not bytes
 		WriteIdle: timeout,                  // for players that take no scores
+		Room:      keepalive.Room{MaxPerUser: 1},
 		Probe: keepalive.Probing{Send: func(conn any) error {
 			_, err := conn.(gnet.Conn).Write([]byte("your move?\n"))
 			return err
@@ -155,6 +156,10 @@ func (g *game) play(c gnet.Conn, line string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if name, ok := strings.CutPrefix(line, "name "); ok && g.players[c] == nil {
+		if guard := keepalive.Of(c); guard.SetKey(name) != nil {
+			guard.Close(keepalive.ReasonFull)
+			return false
+		}
 		g.players[c] = &player{name: name}
 		return true
 	}

@@ -32,6 +32,7 @@ func TestASilentPlayerLeavesTheGame(t *testing.T) {
 
 	ann, bob := join(t, server, "ann"), join(t, server, "bob")
 	bob.until(t, "ann 0, bob 0")
+	join(t, server, "ann").until(t, "bye: full")
 	began := time.Now()
 	for time.Since(began) < 3*timeout { // to and fro
 		fmt.Fprintln(ann, "n")

@@ -1,4 +1,5 @@
-// Command web is a wall on one port with TLS: WebSockets write on it, and event streams show it.
+// Command web is a wall on one port with TLS: WebSockets write on it, and event streams show it. Each user may have two
+// WebSockets.
 package main
 
 import (
@@ -40,11 +41,15 @@ func main() {
 
 // Serve runs the wall until ctx is done.
 func Serve(ctx context.Context, ln net.Listener, cert tls.Certificate, timeout time.Duration) error {
-	k, err := keepalive.New(keepalive.Config{Timeout: timeout, OnClose: func(conn any, reason keepalive.Reason) {
-		if name, ok := keepalive.Of(conn).Value().(string); ok {
-			log.Println(name, "has left:", reason)
-		}
-	}})
+	k, err := keepalive.New(keepalive.Config{
+		Timeout: timeout,
+		Room:    keepalive.Room{MaxPerUser: 2},
+		OnClose: func(conn any, reason keepalive.Reason) {
+			if name, ok := keepalive.Of(conn).Value().(string); ok {
+				log.Println(name, "has left:", reason)
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -82,13 +87,19 @@ type wall struct {
 }
 
 func (w *wall) write(rw http.ResponseWriter, r *http.Request) {
+	guard, name := httpkeepalive.Guard(r), r.FormValue("name") // of a login, say
+	if err := guard.SetKey(name); err != nil {
+		rw.Header().Set("Retry-After", "60")
+		http.Error(rw, err.Error(), http.StatusTooManyRequests)
+		return
+	}
 	ws, err := new(websocket.Upgrader).Upgrade(rw, r, nil)
 	if err != nil {
+		_ = guard.SetKey("") // the connection may go on with HTTP
 		return
 	}
 	defer ws.Close()
-	guard := httpkeepalive.Guard(r)
-	guard.SetValue(r.FormValue("name"))
+	guard.SetValue(name)
 	if err := wskeepalive.Gorilla(guard, ws); err != nil {
 		return
 	}

@@ -39,6 +39,13 @@ func TestOnlySilentPeersLeave(t *testing.T) {
 
 	lines := watch(t, addr, pool)
 	ann, bob := dial(t, addr, pool, "ann"), dial(t, addr, pool, "bob")
+	another := dial(t, addr, pool, "bob")
+	_, refused, err := (&websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: pool}}).Dial("wss://"+addr+"/write?name=bob", nil)
+	require.ErrorIs(t, err, websocket.ErrBadHandshake)
+	defer refused.Body.Close()
+	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+	require.Equal(t, "60", refused.Header.Get("Retry-After"))
+	require.NoError(t, another.Close())
 	read := make(chan error, 1)
 	go func() { // ann only answers pings
 		_, _, err := ann.ReadMessage()

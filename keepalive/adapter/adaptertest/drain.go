@@ -15,6 +15,7 @@ func drainTests() []test {
 		{name: "drain", of: drain, run: drainClosesAll},
 		{name: "drain/spread", of: drain, run: drainIsSpread},
 		{name: "drain/cut", of: drain, run: drainIsCutShort},
+		{name: "drain/shed", of: drain, run: oldestAreShed},
 		{name: "drain/leaving", of: half, run: drainWaitsForFarewells},
 	}
 }
@@ -53,6 +54,26 @@ func drainIsSpread(r *rig) {
 		}
 	}
 	require.LessOrEqual(r, within, n/2+1, "ends within the first half")
+}
+
+// The others stay, and so do newcomers.
+func oldestAreShed(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{Farewell: bye}})
+	clients := r.dialMany(6)
+	ctx, cancel := context.WithTimeout(context.Background(), eternal)
+	defer cancel()
+	n, err := r.k.Shed(ctx, keepalive.Shed{Share: .5})
+	require.NoError(r, err)
+	require.Equal(r, 3, n)
+	for i, c := range append(clients, r.dial()) {
+		if i < n {
+			require.Len(r, r.endsOf(c.conn), 1, "Shed returns after OnClose")
+			c.requireEnd(keepalive.ReasonShed)
+			c.requireBytes("bye shed\n")
+		} else {
+			require.NoError(r, c.ask("echo"))
+		}
+	}
 }
 
 // The context ends before the drain does. The other connections stay, and after Resume they

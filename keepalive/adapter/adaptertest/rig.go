@@ -121,6 +121,12 @@ func (r *rig) handle(conn any, line string) (answer []byte, stay bool) {
 	case "name":
 		r.meet(rest, conn)
 		keepalive.Touch(conn)
+	case "user":
+		keepalive.Touch(conn)
+		if g := keepalive.Of(conn); g.SetKey(rest) != nil {
+			g.Close(keepalive.ReasonFull)
+			return nil, true
+		}
 	case "beat":
 		keepalive.Touch(conn)
 	case "pong":

@@ -15,6 +15,8 @@ func roomTests() []test {
 		{name: "room/key", of: perKey, run: peerWithTooManyIsRefused},
 		{name: "room/drain", of: drain, run: drainingServerRefuses},
 		{name: "room/evict", of: evict, run: idlestIsEvicted},
+		{name: "room/user", of: perKey, run: userWithTooManyIsToldSo},
+		{name: "room/user/evict", of: evict, run: idlestOfAUserIsEvicted},
 		{name: "room/wait", of: wait, run: fullServerWaits},
 		{name: "room/wait", lack: wait, run: fullServerRefusesToWait},
 	}
@@ -65,6 +67,40 @@ func peerWithTooManyIsRefused(r *rig) {
 	clients[0].guard.Close(keepalive.ReasonLocal)
 	clients[0].requireEnd(keepalive.ReasonLocal)
 	require.NoError(r, r.dial().ask("echo"), "the peer may come again")
+}
+
+// The program knows the user of a connection after its address, and in its event loop.
+func userWithTooManyIsToldSo(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxPerUser: 2}})
+	for range 2 {
+		require.NoError(r, r.dial().ask("user ann"))
+	}
+	c := r.dial()
+	require.NoError(r, c.say("user ann"))
+	_, err := c.rest(0)
+	require.NoError(r, err)
+	c.requireEnd(keepalive.ReasonFull)
+	require.NoError(r, r.dial().ask("user bob"))
+	require.EqualValues(r, 1, r.k.Stats().RefusedPerUser)
+}
+
+func idlestOfAUserIsEvicted(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{Farewell: bye}, Room: keepalive.Room{
+		MaxPerUser: 2, Full: keepalive.FullEvict, MinIdle: 5 * tick,
+	}})
+	other := r.dial()
+	clients := r.dialMany(2)
+	for _, c := range clients {
+		require.NoError(r, c.ask("user ann"))
+		time.Sleep(10 * tick)
+	}
+	c := r.dial()
+	require.NoError(r, c.ask("user ann"))
+	clients[0].requireEnd(keepalive.ReasonEvicted)
+	clients[0].requireBytes("bye evicted\n")
+	require.NoError(r, other.ask("echo"))
+	require.NoError(r, clients[1].ask("echo"))
+	require.NoError(r, c.ask("echo"))
 }
 
 func drainingServerRefuses(r *rig) {

@@ -18,6 +18,7 @@ const (
 	TooSlow
 	Evicted
 	Drain
+	Shed
 
 	// Check is the first of the checks of the user's: those of higher numbers are others.
 	Check
