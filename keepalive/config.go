@@ -57,6 +57,21 @@ type Config struct {
 	// TCP on Linux. Zero means for ever.
 	ReadIdle, WriteIdle time.Duration
 
+	// WriteStall is how long bytes may wait for a peer that takes none of them. Unlike WriteIdle it is no limit for this
+	// program, which may write as seldom as it likes, and unlike Timeout it counts whatever the peer says, and while the
+	// connection is held. Bytes are taken when the peer acknowledges them, which only TCP on Linux tells: up to a quarter
+	// of a second and a round trip late. Any other connection of net, or one that shows no socket, has WriteStall
+	// for each Write, as by a deadline, though the peer may take some of its bytes; any other of a framework has none. The
+	// connection is reset, without a farewell, which would have to wait, too. Zero means for ever.
+	WriteStall time.Duration
+
+	// MaxUnsent is how many bytes may wait to be sent to a peer: in the buffer of gnet, in the kernel for TCP on
+	// Linux, and in calls of Write, each of which counts whole until it returns. So it must be more than the program
+	// writes at once, and more than the kernel's send buffer, which a fast download fills. A connection with more is closed, as for
+	// WriteStall, when the Keeper looks: every second while bytes wait, and otherwise every ten seconds. Zero means any
+	// number.
+	MaxUnsent int
+
 	// Unwrap returns the connection inside one of a type that hides it, or nil for any other
 	// connection. The Keeper looks for the socket of a connection by the methods SyscallConn,
 	// NetConn, as of a *tls.Conn, and Raw, as of a connection of go-proxyproto, at any depth. A
@@ -136,6 +151,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		notNegative("FirstMessage", cfg.FirstMessage),
 		notNegative("ReadIdle", cfg.ReadIdle),
 		notNegative("WriteIdle", cfg.WriteIdle),
+		notNegative("WriteStall", cfg.WriteStall),
+		within("MaxUnsent", cfg.MaxUnsent, math.MaxInt),
 		cfg.Interval.check(),
 		cfg.Probe.check(cfg),
 		cfg.Age.check(),

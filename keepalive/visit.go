@@ -144,7 +144,7 @@ func (v *visit) decide() rules.Outcome {
 		g.came()
 	}
 	e.Arriving = g.isArriving()
-	e.CheckAt = g.checksNow(v.policy, v.now)
+	e.CheckAt, e.Stall = g.checksNow(v.policy, v.now), g.stall()
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
@@ -155,6 +155,8 @@ func (v *visit) decide() rules.Outcome {
 	}
 	s, out := rules.Decide(p, s, e, v.now)
 	g.setFlag(flagUnread, e.Socket.Unread > 0)
+	e.Stall = out.Stall
+	g.setStall(out.Stall)
 	if out.Do != rules.Close || g.rare.Load() != nil {
 		g.setState(s, rules.Limit(p, s, e))
 	}

@@ -24,6 +24,8 @@ func Groups(c *keepalive.Config) []settings.Group {
 			{Name: "first-message", Value: settings.Duration(&c.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
 			{Name: "read-idle", Value: settings.Fact(c.ReadIdle)},
 			{Name: "write-idle", Value: settings.Fact(c.WriteIdle)},
+			{Name: "write-stall", Value: settings.Duration(&c.WriteStall, 0), Arg: "duration", Help: "how long answers may wait for a peer that takes none of their bytes (0: for ever)"},
+			{Name: "max-unsent", Value: settings.Fact(c.MaxUnsent)},
 			{Name: "on-idle", Value: settings.Fact(c.OnIdle != nil)},
 			{Name: "multiplier", Field: "Interval.Multiplier", Value: settings.Fact(c.Interval.Multiplier)},
 			{Name: "min-timeout", Field: "Interval.Min", Value: settings.Fact(c.Interval.Min)},

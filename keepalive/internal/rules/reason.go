@@ -18,6 +18,8 @@ const (
 	TooSlow
 	Evicted
 	Drain
+	WriteStall
+	MaxUnsent
 
 	// Check is the first of the checks of the user's: those of higher numbers are others.
 	Check

@@ -16,6 +16,7 @@ type rule struct {
 var table = [...]rule{
 	{next: ageNext, decide: (*decision).aged, adapt: ageAdapt},
 	{next: rateNext, decide: (*decision).rated, adapt: rateAdapt},
+	{next: stallNext, decide: (*decision).stalled, adapt: stallAdapt},
 	{next: checkNext, decide: (*decision).checked},
 	{next: idleNext, decide: (*decision).idled, adapt: idleAdapt},
 }
