@@ -49,9 +49,14 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	}
 	k.countRefused(err)
 	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
-	reason, _ := errors.AsType[Reason](err)
-	refused.refuse(cmp.Or(reason, ReasonFull))
+	refused.refuse(reasonOf(err))
 	return refused
+}
+
+// reasonOf returns the reason of a refusal.
+func reasonOf(err error) Reason {
+	reason, _ := errors.AsType[Reason](err)
+	return cmp.Or(reason, ReasonFull)
 }
 
 // wrap returns a guarded connection, with as many methods as inner has.
@@ -299,7 +304,7 @@ func (c *conn) Close() error {
 // refuse closes a connection, for ReasonFull or ReasonDrain.
 func (c *conn) refuse(reason Reason) {
 	c.ended.Store(uint32(reason))
-	_ = c.inner.Close()
+	c.keeper.turnAway(c.inner, reason)
 }
 
 // End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it

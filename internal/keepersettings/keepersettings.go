@@ -62,6 +62,7 @@ func Groups(c *keepalive.Config) []settings.Group {
 			{Name: "farewell", Field: "Closing.Farewell", Value: settings.Fact(c.Closing.Farewell != nil)},
 			{Name: "farewell-timeout", Field: "Closing.Timeout", Value: settings.Duration(&c.Closing.Timeout, 0), Off: !farewells, Arg: "duration", Help: "how long a farewell may take (0: 1s)"},
 			{Name: "max-close-per-second", Field: "Closing.MaxPerSecond", Value: settings.Number(&c.Closing.MaxPerSecond), Arg: "number", Help: "for all but the end of the program (0: any number)"},
+			{Name: "on-refuse", Value: settings.Fact(c.OnRefuse != nil)},
 			{Name: "on-close", Value: settings.Fact(c.OnClose != nil)},
 		}},
 	}

@@ -227,6 +227,9 @@ type Binder interface {
 	// for adapters that make a connection out of a packet. Bind may still refuse after a nil.
 	Refuse() net.Error
 
+	// LastWords returns what keepalive.Config.OnRefuse says to a connection that Bind has refused, or nil.
+	LastWords(conn any, reason net.Error) []byte
+
 	// Logger returns the Logger of the keepalive.Config, or a silent one if that is nil.
 	Logger() *slog.Logger
 
