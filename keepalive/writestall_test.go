@@ -14,12 +14,12 @@ import (
 // A connection without a socket tells nothing of its peer, so each Write has its time.
 func TestAWriteThatWaitsIsEndedOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const stall = 10 * time.Second
+		const stall = 2 * time.Second
 		var c closings
 		k := newKeeper(t, Config{Timeout: time.Hour, WriteStall: stall, OnClose: c.add})
 		conn, _ := pipe(k)
 		defer Of(conn).Hold()()
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Second)
 		start := time.Now()
 		_, err := conn.Write([]byte("x"))
 		after := time.Since(start)
@@ -36,17 +36,17 @@ func TestAWriteThatWaitsIsEndedOnTime(t *testing.T) {
 // Many Writes in a row, each of which takes its time, are no stall, and neither is a connection with nothing to write.
 func TestWritesThatEndAreNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const stall = 10 * time.Second
+		const stall = 2 * time.Second
 		k := newKeeper(t, Config{Timeout: time.Hour, WriteStall: stall})
 		quiet, _ := pipe(k)
 		conn, peer := pipe(k)
 		go func() {
-			for range 10 {
-				time.Sleep(stall - time.Second)
+			for range 6 {
+				time.Sleep(stall / 2)
 				_, _ = io.ReadFull(peer, make([]byte, 100))
 			}
 		}()
-		for range 10 {
+		for range 6 {
 			_, err := conn.Write(make([]byte, 100))
 			require.NoError(t, err)
 		}
@@ -89,7 +89,7 @@ func TestTooManyUnsentBytesEndAConnection(t *testing.T) {
 		_, err := conn.Write(make([]byte, 3<<10+1))
 		require.ErrorIs(t, err, ReasonMaxUnsent)
 		require.LessOrEqual(t, time.Since(start), 2*k.policy.Load().sleep, "it is looked at when it comes")
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Second)
 		require.Equal(t, 1, k.Len())
 		require.NoError(t, allowed.Close())
 
@@ -97,7 +97,7 @@ func TestTooManyUnsentBytesEndAConnection(t *testing.T) {
 		go func() { _, _ = peer.Read(make([]byte, 1)) }()
 		_, err = busy.Write([]byte("x"))
 		require.NoError(t, err)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Second)
 		start = time.Now()
 		_, err = busy.Write(make([]byte, 1<<20))
 		require.ErrorIs(t, err, ReasonMaxUnsent)
@@ -118,7 +118,7 @@ func TestAStallWithADryRunAndThePace(t *testing.T) {
 				ended <- time.Now()
 			}()
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(4 * time.Second)
 		require.EqualValues(t, conns, k.Stats().WouldClose[ReasonWriteStall], "once each")
 		require.Equal(t, conns, k.Len())
 		cfg := k.Config()
@@ -134,12 +134,12 @@ func TestAStallWithADryRunAndThePace(t *testing.T) {
 
 func TestAStallMayBeginWithAnUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, WriteStall: 0})
+		k := newKeeper(t, Config{Timeout: time.Second})
 		conn, _ := pipe(k)
 		defer Of(conn).Hold()()
 		ended := make(chan error)
 		go func() { _, err := conn.Write([]byte("x")); ended <- err }()
-		time.Sleep(time.Hour)
+		time.Sleep(3 * time.Second)
 		cfg := k.Config()
 		cfg.WriteStall = time.Second
 		require.NoError(t, k.Update(cfg))
