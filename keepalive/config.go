@@ -57,19 +57,21 @@ type Config struct {
 	// TCP on Linux. Zero means for ever.
 	ReadIdle, WriteIdle time.Duration
 
-	// WriteStall is how long bytes may wait for a peer that takes none of them. Unlike WriteIdle it is no limit for this
-	// program, which may write as seldom as it likes, and unlike Timeout it counts whatever the peer says, and while the
-	// connection is held. Bytes are taken when the peer acknowledges them, which only TCP on Linux tells: up to a quarter
-	// of a second and a round trip late. Any other connection of net, or one that shows no socket, has WriteStall
-	// for each Write, as by a deadline, though the peer may take some of its bytes; any other of a framework has none. The
-	// connection is reset, without a farewell, which would have to wait, too. Zero means for ever.
+	// WriteStall is how long written bytes may wait for a peer that takes none of them. It counts whatever the peer says,
+	// and while the connection is held. WriteIdle is about a program that writes nothing, and this is about a peer that
+	// reads nothing. The connection is reset, without a farewell: that would have to wait, too. Zero means for ever.
+	//
+	// Bytes are taken when the peer acknowledges them. Only TCP on Linux tells, and of a peer that lives and has no room
+	// for more bytes only to a quarter of a second and a round trip. Without that, as with a Unix socket or a connection
+	// that shows no socket, a Write on net may take as long as WriteStall, though the peer may have taken some of its
+	// bytes. Other frameworks then have no WriteStall.
 	WriteStall time.Duration
 
 	// MaxUnsent is how many bytes may wait to be sent to a peer: in the buffer of gnet, in the kernel for TCP on
-	// Linux, and in calls of Write, each of which counts whole until it returns. So it must be more than the program
-	// writes at once, and more than the kernel's send buffer, which a fast download fills. A connection with more is closed, as for
-	// WriteStall, when the Keeper looks: every second while bytes wait, and otherwise every ten seconds. Zero means any
-	// number.
+	// Linux, and on net in calls of Write, each of which counts whole until it returns. So it should be more than the
+	// program writes at once, and more than the kernel's send buffer, which a download fills. A connection with more is
+	// reset as for WriteStall when the Keeper looks: every second while bytes wait, and else every ten seconds. Zero means
+	// any number.
 	MaxUnsent int
 
 	// Unwrap returns the connection inside one of a type that hides it, or nil for any other
@@ -387,10 +389,11 @@ type Closing struct {
 	// Zero means any number.
 	MaxPerSecond int
 
-	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a
-	// policy is counted and left alone: once for a silence, until the peer is heard again, once for Age, and for Rate
-	// and a Check each time that they would close it. Age.OnMax is not called. Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
-	// See Stats.WouldClose and Stats.Silences.
+	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a policy is counted and left
+	// alone: once for a silence, until the peer is heard again, once for WriteStall, until it takes something, once for
+	// Age, and for Rate, MaxUnsent and a Check each time that they would close it. Age.OnMax is not called. Evictions
+	// are only counted, too, so there may be 64 more connections than Room.MaxConns. See Stats.WouldClose and
+	// Stats.Silences.
 	DryRun bool
 }
 

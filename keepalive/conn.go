@@ -230,8 +230,8 @@ func (c *conn) Write(p []byte) (int, error) {
 // kib returns a number of bytes in KiB, rounded up.
 func kib(bytes int) int32 { return int32((bytes + 1<<10 - 1) >> 10) }
 
-// toWrite begins a write of so many KiB, for wrote to end. It returns an error for one that would come after the farewell. beside is not
-// nil if the write comes beside one.
+// toWrite begins a write of so many KiB, for wrote to end. It returns an error for one that would come after the
+// farewell. beside is not nil if the write comes beside one.
 func (c *conn) toWrite(size int32) (beside *parting, err error) {
 	if c.ended.Load() != 0 {
 		if beside = c.parting.Load(); beside == nil {

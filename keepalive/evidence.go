@@ -70,10 +70,12 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 
 		Waits:      e.pending,
 		Flying:     e.flying,
-		Left:       k.ago(e.left),
 		Rested:     before - e.busy,
 		RestedMost: time.Since(epoch) - e.busy + behind,
 		Unsent:     e.queued,
+	}
+	if e.flying {
+		s.Left = k.ago(e.left)
 	}
 	switch a := g.adapter.(type) {
 	case *conn:

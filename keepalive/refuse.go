@@ -91,12 +91,12 @@ func (r *refusals) add(one *refusal) {
 
 // look looks at all of them.
 func (r *refusals) look() {
-	now := time.Now()
+	now, buf := time.Now(), make([]byte, 16<<10)
 	var over []*refusal
 	r.mu.Lock()
 	left := r.all[:0]
 	for _, one := range r.all {
-		if one.isOver(now) {
+		if one.isOver(now, buf) {
 			over = append(over, one)
 		} else {
 			left = append(left, one)
@@ -115,8 +115,8 @@ func (r *refusals) look() {
 }
 
 // isOver drops what the peer has sent, and speaks when it has. It reports whether the connection can be closed.
-func (r *refusal) isOver(now time.Time) bool {
-	n, over := socket.TryDrop(r.raw)
+func (r *refusal) isOver(now time.Time, buf []byte) bool {
+	n, over := socket.TryDrop(r.raw, buf)
 	if r.got += n; r.got > 0 || over || !now.Before(r.speak) {
 		r.say()
 	}

@@ -8,7 +8,7 @@ import "syscall"
 const CanTry = false
 
 // TryDrop reads nothing here.
-func TryDrop(syscall.RawConn) (n int, over bool) { return 0, true }
+func TryDrop(syscall.RawConn, []byte) (n int, over bool) { return 0, true }
 
 // TryWriteLast writes nothing here.
 func TryWriteLast(syscall.RawConn, []byte) {}

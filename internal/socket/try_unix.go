@@ -10,10 +10,9 @@ import (
 // CanTry reports whether this system has TryDrop and TryWriteLast.
 const CanTry = true
 
-// TryDrop reads what a socket of package net has received, and drops it. It does not wait, and neither does it for another
-// reader. It returns how many bytes that were, at most a few hundred KiB, and whether the peer sends no more.
-func TryDrop(raw syscall.RawConn) (n int, over bool) {
-	buf := make([]byte, 16<<10)
+// TryDrop reads what a socket of package net has received into buf, and drops it: 16 times as much at most. It waits neither
+// for bytes nor for another reader. It returns how many bytes that were, and whether the peer sends no more.
+func TryDrop(raw syscall.RawConn, buf []byte) (n int, over bool) {
 	err := raw.Control(func(fd uintptr) {
 		for range 16 {
 			m, err := syscall.Read(int(fd), buf)

@@ -9,12 +9,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// Refuse returns a keepalive.Config.OnRefuse that answers refused HTTP requests, WebSocket handshakes among them, instead of
-// closing their connections without a word. status is most often 503 or 429, and retryAfter is how long the client should wait, in
-// whole seconds, rounded up; without it, if that is zero. The same function serves net, gnet, and any other framework that asks OnRefuse.
+// Refuse returns a keepalive.Config.OnRefuse that answers refused HTTP requests, and handshakes of WebSockets, with a
+// status, most often 503 or 429. retryAfter is how long the client should wait, in whole seconds, rounded up; zero means
+// no Retry-After.
 //
-// The answer is one of HTTP/1.1 with Connection: close, below TLS. So it is for plain HTTP, say behind a proxy that ends TLS. A client of HTTP/2
-// without TLS takes it for an error. An answer without a body also serves HEAD.
+// The answer is one of HTTP/1.1, without a body, and with Connection: close. It is written below TLS, so it is for plain
+// HTTP, say behind a proxy that ends TLS. A client of HTTP/2 takes it for an error.
 //
 // Refuse panics if status is not from 400 to 599, or if retryAfter is negative.
 func Refuse(status int, retryAfter time.Duration) func(conn any, reason keepalive.Reason) []byte {

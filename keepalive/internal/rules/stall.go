@@ -4,7 +4,7 @@ import "time"
 
 // Stall is the state of WriteStall and MaxUnsent: what the socket has said of the bytes that wait for the peer.
 type Stall struct {
-	Since  Time          // since when some wait, and the peer has taken none, at the latest; 0 if none wait, Never after a dry run's end
+	Since  Time          // since when some wait, and the peer takes none, at the latest; 0 if none wait, Never once counted
 	Looked Time          // when the socket was last asked, or 0
 	Rested time.Duration // Socket.Rested then
 	Acked  uint64        // Socket.Acked then
