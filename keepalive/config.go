@@ -104,7 +104,7 @@ type Config struct {
 	OnIdle func(conn any, reason Reason) Verdict
 
 	// OnRefuse, if not nil, returns the last words for a connection that is refused, for ReasonFull or ReasonDrain; see
-	// httpkeepalive.Refuse. They are written when the peer has said something, or after a quarter of Closing.Timeout: an HTTP
+	// httpkeepalive.Refuse. They are written when the peer has said something, or after half of Closing.Timeout: an HTTP
 	// client takes no answer before it has asked. Then the connection stays until its peer has closed it, for
 	// Closing.Timeout at most, and unguarded. So do the last 1,024 refused connections at most. conn is the connection
 	// inside, or the gnet.Conn. OnRefuse is called by Accept and Keeper.Conn, by a Read behind a PROXY header, or in the event

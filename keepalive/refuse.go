@@ -29,7 +29,7 @@ func (k *Keeper) turnAway(c net.Conn, reason Reason) {
 		return
 	}
 	now, stay := time.Now(), k.policy.Load().Closing.Timeout
-	k.refusals.add(&refusal{conn: c, raw: raw, words: words, speak: now.Add(stay / 4), until: now.Add(stay)})
+	k.refusals.add(&refusal{conn: c, raw: raw, words: words, speak: now.Add(stay / 2), until: now.Add(stay)})
 }
 
 // lastWords asks OnRefuse.

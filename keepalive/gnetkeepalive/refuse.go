@@ -34,7 +34,7 @@ func (h *handler) turnAway(c gnet.Conn, r *refused, reason keepalive.Reason) gne
 	}
 	stay := h.keeper.Config().Closing.Timeout
 	r.then = time.Now().Add(stay)
-	later(c, r, stay/4, func() { r.say(c) }) // unless the peer says something before
+	later(c, r, stay/2, func() { r.say(c) }) // unless the peer says something before
 	return gnet.None
 }
 

@@ -39,7 +39,10 @@ func fullEngine(t *testing.T, cfg keepalive.Config) (*engine, *keepalive.Keeper,
 // As over net: the peer reads the answer and an end, whatever it has sent.
 func TestARefusedRequestIsAnswered(t *testing.T) {
 	t.Parallel()
-	e, k, h := fullEngine(t, keepalive.Config{OnRefuse: httpkeepalive.Refuse(http.StatusServiceUnavailable, 3*time.Second)})
+	e, k, h := fullEngine(t, keepalive.Config{
+		OnRefuse: httpkeepalive.Refuse(http.StatusServiceUnavailable, 3*time.Second),
+		Closing:  keepalive.Closing{Timeout: 3 * time.Second}, // a client has half of that to ask
+	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: eternal}
 	for range 10 {
 		resp, err := client.Get("http://" + e.addr.String())

@@ -21,6 +21,7 @@ func refusing(t *testing.T) (addr string, k *keepalive.Keeper) {
 	k, err := keepalive.New(keepalive.Config{
 		OnRefuse: httpkeepalive.Refuse(http.StatusTooManyRequests, 1500*time.Millisecond),
 		Room:     keepalive.Room{MaxPerKey: 1},
+		Closing:  keepalive.Closing{Timeout: time.Minute}, // a client has half of that to ask
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Close()) })

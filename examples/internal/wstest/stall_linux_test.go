@@ -54,6 +54,7 @@ func TestARefusedHandshake(t *testing.T) {
 	k, err := keepalive.New(keepalive.Config{
 		Timeout: exampletest.Late, Room: keepalive.Room{MaxConns: 1},
 		OnRefuse: httpkeepalive.Refuse(http.StatusServiceUnavailable, 10*time.Second),
+		Closing:  keepalive.Closing{Timeout: exampletest.Late}, // a client has half of that to ask
 	})
 	require.NoError(t, err)
 	defer k.Close()
