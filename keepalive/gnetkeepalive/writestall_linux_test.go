@@ -18,12 +18,12 @@ func TestAPeerThatTakesNothingIsClosed(t *testing.T) {
 	const stall = 600 * ms
 	for name, cfg := range map[string]keepalive.Config{
 		"stall":  {WriteStall: stall},
-		"unsent": {MaxUnsent: 1 << 20},
+		"unsent": {MaxUnsent: 1 << 20, WriteStall: stall}, // so the Keeper looks by then
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reason := keepalive.ReasonWriteStall
-			if cfg.WriteStall == 0 {
+			if cfg.MaxUnsent > 0 {
 				reason = keepalive.ReasonMaxUnsent
 			}
 			cfg.Timeout, cfg.Tick = time.Hour, 10*ms
@@ -58,7 +58,7 @@ func TestAPeerThatTakesNothingIsClosed(t *testing.T) {
 				require.Less(t, time.Since(begin), eternal)
 			}
 			require.ErrorIs(t, <-ended, reason)
-			if cfg.WriteStall > 0 {
+			if cfg.MaxUnsent == 0 {
 				require.GreaterOrEqual(t, time.Since(begin), stall)
 			}
 			require.Eventually(t, func() bool { return k.Stats().Closed[reason] == 1 }, eternal, ms)
