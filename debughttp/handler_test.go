@@ -182,7 +182,7 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 		require.NotNil(t, s.Advice)
 		require.Len(t, s.Advice.Silences, 13)
 		require.EqualValues(t, 1, s.Advice.Silences[8].Count) // the closed one, not the held one
-		require.Len(t, s.Reasons, 14)
+		require.Len(t, s.Reasons, 16)
 	})
 }
 

@@ -16,10 +16,10 @@ import (
 // Settings is the Keeper's config in force, by name. Zero, false and "" are off. For a function it says
 // whether there is one. The names stay as they are; later versions may have more:
 // timeout_seconds, tick_seconds, activity, first_message_seconds, read_idle_seconds,
-// write_idle_seconds, multiplier, min_timeout_seconds, max_timeout_seconds, probe, probe_after_seconds,
+// write_idle_seconds, write_stall_seconds, max_unsent, multiplier, min_timeout_seconds, max_timeout_seconds, probe, probe_after_seconds,
 // probe_timeout_seconds, probe_count, max_age_seconds, max_age_jitter, max_age_grace_seconds, checks (how
 // many), min_beat_seconds, min_rate_bytes_per_second, strikes, max_conns, full, evict_min_idle_seconds,
-// max_per_key, pressure, pressure_low, pressure_high, pressure_timeout_seconds, on_idle, on_max_age,
+// max_per_key, max_per_user, pressure, pressure_low, pressure_high, pressure_timeout_seconds, on_idle, on_max_age, on_refuse,
 // on_close, farewell, farewell_timeout_seconds, close_mode, max_close_per_second, advise and dry_run.
 type Settings map[string]any
 

@@ -110,6 +110,10 @@ func (k *Keeper) Binder() adapter.Binder {
 // binder is a Keeper for its adapters.
 type binder struct{ *Keeper }
 
+func (b binder) LastWords(conn any, reason net.Error) []byte {
+	return b.lastWords(conn, reason.(Reason))
+}
+
 func (b binder) Logger() *slog.Logger { return b.log }
 
 func (b binder) Drain(ctx context.Context, told func()) error { return b.drain(ctx, 0, told) }

@@ -57,6 +57,23 @@ type Config struct {
 	// TCP on Linux. Zero means for ever.
 	ReadIdle, WriteIdle time.Duration
 
+	// WriteStall is how long written bytes may wait for a peer that takes none of them. It counts whatever the peer says,
+	// and while the connection is held. WriteIdle is about a program that writes nothing, and this is about a peer that
+	// reads nothing. The connection is reset, without a farewell: that would have to wait, too. Zero means for ever.
+	//
+	// Bytes are taken when the peer acknowledges them. Only TCP on Linux tells, and of a peer that lives and has no room
+	// for more bytes only to a quarter of a second and a round trip. Without that, as with a Unix socket or a connection
+	// that shows no socket, a Write on net may take as long as WriteStall, though the peer may have taken some of its
+	// bytes. Other frameworks then have no WriteStall.
+	WriteStall time.Duration
+
+	// MaxUnsent is how many bytes may wait to be sent to a peer: in the buffer of gnet, in the kernel for TCP on
+	// Linux, and on net in calls of Write, each of which counts whole until it returns. So it should be more than the
+	// program writes at once, and more than the kernel's send buffer, which a download fills. A connection with more is
+	// reset as for WriteStall when the Keeper looks: every second while bytes wait, and else every ten seconds. Zero means
+	// any number.
+	MaxUnsent int
+
 	// Unwrap returns the connection inside one of a type that hides it, or nil for any other
 	// connection. The Keeper looks for the socket of a connection by the methods SyscallConn,
 	// NetConn, as of a *tls.Conn, and Raw, as of a connection of go-proxyproto, at any depth. A
@@ -85,6 +102,15 @@ type Config struct {
 	// connection as the program knows it. OnIdle is called by one of a few workers, and on gnet
 	// in the connection's event loop. Nil means Close.
 	OnIdle func(conn any, reason Reason) Verdict
+
+	// OnRefuse, if not nil, returns the last words for a connection that is refused, for ReasonFull or ReasonDrain; see
+	// httpkeepalive.Refuse. They are written when the peer has said something, or after half of Closing.Timeout: an HTTP
+	// client takes no answer before it has asked. Then the connection stays until its peer has closed it, for
+	// Closing.Timeout at most, and unguarded. So do the last 1,024 refused connections at most. conn is the connection
+	// inside, or the gnet.Conn. OnRefuse is called by Accept and Keeper.Conn, by a Read behind a PROXY header, or in the event
+	// loop, and must not block. It is for net on Unix systems, and for gnet, unless the handler there has an OnRefuse of its
+	// own. The words are written below TLS: leave OnRefuse nil with TLS around the Keeper. TLS inside gets none.
+	OnRefuse func(conn any, reason Reason) (words []byte)
 
 	// OnClose is told of the end of each connection, once, and why. It runs on the goroutine
 	// closing the connection: the caller of Close, a worker if the Keeper closes it, a
@@ -136,6 +162,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		notNegative("FirstMessage", cfg.FirstMessage),
 		notNegative("ReadIdle", cfg.ReadIdle),
 		notNegative("WriteIdle", cfg.WriteIdle),
+		notNegative("WriteStall", cfg.WriteStall),
+		within("MaxUnsent", cfg.MaxUnsent, math.MaxInt),
 		cfg.Interval.check(),
 		cfg.Probe.check(cfg),
 		cfg.Age.check(),
@@ -361,10 +389,11 @@ type Closing struct {
 	// Zero means any number.
 	MaxPerSecond int
 
-	// DryRun closes nobody, but for Drain, Shed and Guard.Close. A connection due to be closed by a
-	// policy is counted and left alone: once for a silence, until the peer is heard again, once for Age, and for Rate
-	// and a Check each time that they would close it. Age.OnMax is not called. Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
-	// See Stats.WouldClose and Stats.Silences.
+	// DryRun closes nobody, but for Drain, Shed and Guard.Close. A connection due to be closed by a policy is counted and left
+	// alone: once for a silence, until the peer is heard again, once for WriteStall, until it takes something, once for
+	// Age, and for Rate, MaxUnsent and a Check each time that they would close it. Age.OnMax is not called. Evictions
+	// are only counted, too, so there may be 64 more connections than Room.MaxConns. See Stats.WouldClose and
+	// Stats.Silences.
 	DryRun bool
 }
 

@@ -49,9 +49,14 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	}
 	k.countRefused(err)
 	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
-	reason, _ := errors.AsType[Reason](err)
-	refused.refuse(cmp.Or(reason, ReasonFull))
+	refused.refuse(reasonOf(err))
 	return refused
+}
+
+// reasonOf returns the reason of a refusal.
+func reasonOf(err error) Reason {
+	reason, _ := errors.AsType[Reason](err)
+	return cmp.Or(reason, ReasonFull)
 }
 
 // wrap returns a guarded connection, with as many methods as inner has.
@@ -106,7 +111,7 @@ type conn struct {
 	flags     atomic.Uint32 // connUnknown, connBroken
 	ended     atomic.Uint32 // the Reason that calls of the program return from now on, or 0; the guard's is there once the end is decided
 	transfers atomic.Int32  // running ReadFrom and WriteTo
-	writing   atomic.Int32  // running calls of Write
+	writing   atomic.Int32  // KiB in running calls of Write, see kib
 	parting   atomic.Pointer[parting]
 }
 
@@ -214,7 +219,8 @@ func (c *conn) read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	parting, err := c.toWrite()
+	size := kib(len(p))
+	parting, err := c.toWrite(size)
 	if err != nil {
 		return 0, err
 	}
@@ -222,24 +228,27 @@ func (c *conn) Write(p []byte) (int, error) {
 		defer parting.written()
 	}
 	n, err := c.inner.Write(p)
-	return n, c.wrote(n > 0, err)
+	return n, c.wrote(size, n > 0, err)
 }
 
-// toWrite begins a write, for wrote to end. It returns an error for one that would come after the farewell. beside is not
-// nil if the write comes beside one.
-func (c *conn) toWrite() (beside *parting, err error) {
+// kib returns a number of bytes in KiB, rounded up.
+func kib(bytes int) int32 { return int32((bytes + 1<<10 - 1) >> 10) }
+
+// toWrite begins a write of so many KiB, for wrote to end. It returns an error for one that would come after the
+// farewell. beside is not nil if the write comes beside one.
+func (c *conn) toWrite(size int32) (beside *parting, err error) {
 	if c.ended.Load() != 0 {
 		if beside = c.parting.Load(); beside == nil {
 			return nil, c.fail("write", net.ErrClosed)
 		}
 	}
-	c.writing.Add(1)
+	c.writing.Add(size)
 	return beside, nil
 }
 
 // wrote notes the end of a write, and returns the error for the program.
-func (c *conn) wrote(some bool, err error) error {
-	c.writing.Add(-1)
+func (c *conn) wrote(size int32, some bool, err error) error {
+	c.writing.Add(-size)
 	if some {
 		if c.noted != nil {
 			c.noted.lastWrite.set()
@@ -299,7 +308,7 @@ func (c *conn) Close() error {
 // refuse closes a connection, for ReasonFull or ReasonDrain.
 func (c *conn) refuse(reason Reason) {
 	c.ended.Store(uint32(reason))
-	_ = c.inner.Close()
+	c.keeper.turnAway(c.inner, reason)
 }
 
 // End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it
@@ -307,6 +316,9 @@ func (c *conn) refuse(reason Reason) {
 func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 	g, mode, reason := c.guard, CloseMode(e.Mode), e.Reason.(Reason)
 	up := g.upgradeNow()
+	if reason.isStall() {
+		up = nil
+	}
 	if up != nil {
 		c.parting.Store(newParting())
 	}

@@ -21,6 +21,12 @@ type evidence struct {
 	pending  bool          // the peer has not acknowledged everything written
 	unsent   bool          // some of that is not sent yet: the peer takes no more at the moment
 
+	flying bool          // some of that was sent
+	left   time.Duration // since the last of that was first sent, at least
+	busy   time.Duration // for how long some was pending since the opening, in all
+	queued int           // bytes not sent yet
+	room   bool          // there is room for more, of a socket that knows nothing else
+
 	roundTrip   time.Duration // by the kernel's estimate, or 0
 	delivery    uint64        // bytes per second lately acknowledged
 	unacked     int           // bytes written and not acknowledged, sent or not
@@ -45,6 +51,7 @@ func (g *Guard) ask() evidence {
 // look is what the rules want to know of the socket, and what it has said.
 func (g *Guard) look() (s rules.Socket, e evidence) {
 	k, life := g.keeper, g.life()
+	before := time.Since(epoch)
 	e = g.ask()
 	s = rules.Socket{
 		Heard:    rules.Unknown,
@@ -59,15 +66,29 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 		Pending:  e.pending,
 		Backlog:  e.unsent && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
 		Took:     k.ago(e.acked),
+
+		Waits:      e.pending,
+		Flying:     e.flying,
+		Rested:     before - e.busy,
+		RestedMost: time.Since(epoch) - e.busy + behind,
+		Unsent:     e.queued,
+	}
+	if e.flying {
+		s.Left = k.ago(e.left)
 	}
 	switch a := g.adapter.(type) {
 	case *conn:
-		a.fill(&s)
-		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && a.writing.Load() > 0
+		a.fill(&s, e.room)
+		writing := a.writing.Load()
+		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && writing > 0
+		s.Unsent += int(writing) << 10
 	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g.Binding())
 		s.Unread += n
 		s.Taken -= min(s.Taken, uint64(n))
+	}
+	if a, ok := g.adapter.(adapter.Queueing); ok {
+		s.Unsent += a.Queued(g.Binding())
 	}
 	if life != rules.Arrivals && s.Unread > 0 && e.received >= 0 { // they wait for this program, so the error is on the peer's side
 		s.Received = min(s.Received.Add(behind), k.now())
@@ -149,7 +170,7 @@ func (n *noted) read(bytes int) {
 
 // fill fills in what the socket of the connection can't tell. Unread bytes have arrived when
 // they are first seen, at the latest.
-func (c *conn) fill(s *rules.Socket) {
+func (c *conn) fill(s *rules.Socket, room bool) {
 	n := c.noted
 	tells := c.guard.tells()
 	s.Moves = tells && c.transfers.Load() > 0
@@ -164,6 +185,9 @@ func (c *conn) fill(s *rules.Socket) {
 		return
 	}
 	now := c.keeper.now()
+	// A Write that waits is all that is known of the peer's side. What may have ended it makes another number.
+	s.Waits = c.writing.Load() > 0 && !room
+	s.Acked = uint64(n.lastWrite.since.Load()) ^ uint64(c.keeper.lost())<<48
 	s.Hidden = n.blind && busy
 	s.Taken = n.bytes.Load()
 	s.Arrived = s.Taken + uint64(s.Unread)

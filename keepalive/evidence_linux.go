@@ -23,8 +23,17 @@ func ask(fd uintptr) evidence {
 	}
 	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 		e.fill(info)
+	} else {
+		e.room = hasRoom(fd)
 	}
 	return e
+}
+
+// hasRoom reports whether a socket takes bytes: a Write that waits for that goes on once its goroutine runs.
+func hasRoom(fd uintptr) bool {
+	polled := [...]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	n, err := unix.Poll(polled[:], 0)
+	return err == nil && n > 0
 }
 
 // isFull reports whether the receive queue of a socket is so full that its peer may have to wait. The
@@ -70,6 +79,9 @@ func (e *evidence) fill(info *unix.TCPInfo) {
 	e.answered = info.Bytes_acked
 	e.unsent = info.Notsent_bytes > 0
 	e.pending = e.unsent || info.Unacked > 0
+	e.flying, e.left = info.Unacked > 0, sentAtLeast(info)
+	e.busy = time.Duration(info.Busy_time) * time.Microsecond
+	e.queued = int(info.Notsent_bytes)
 	e.delivery, e.retransmits = info.Delivery_rate, int(info.Total_retrans)
 	e.unacked = int(info.Notsent_bytes)
 	if flying := info.Bytes_sent - info.Bytes_retrans; info.Unacked > 0 && flying > info.Bytes_acked {

@@ -167,7 +167,7 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 // conn is what [Of] takes.
 //
 // It reports true if the timeout does not end the connection before the new deadline. All else may:
-// ReadIdle, WriteIdle, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
+// ReadIdle, WriteIdle, WriteStall, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
 // Close, and a shorter timeout. False means closed, about to be closed, or not guarded. If no
 // Keeper has ever guarded anything of the type of conn, or of the connection inside, the program
 // may have taken the wrong value for its connection, and its living peers are closed. So slog's
@@ -291,6 +291,26 @@ func (g *Guard) setState(s rules.State, limit rules.Time) {
 	m = g.makeRare()
 	m.state = s
 	m.limit.Store(int64(limit))
+}
+
+// stall returns what was seen of the bytes that wait for the peer. mu must be held.
+func (g *Guard) stall() rules.Stall {
+	if u := g.extrasNow(); u != nil && u.stall != nil {
+		return *u.stall
+	}
+	return rules.Stall{}
+}
+
+// setStall remembers that. Only a connection with such a policy pays for it. mu must be held.
+func (g *Guard) setStall(q rules.Stall) {
+	if q == g.stall() {
+		return
+	}
+	u := g.extrasLocked()
+	if u.stall == nil {
+		u.stall = new(rules.Stall)
+	}
+	*u.stall = q
 }
 
 // limit returns the instant by which the hand must hand the connection over, however often

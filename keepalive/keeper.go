@@ -47,6 +47,7 @@ type Keeper struct {
 	counts      counts
 	ages, trips histogramOf
 	bursts      bursts
+	refusals    refusals
 	watchers    cow.List[*watcher] // without any, an end costs one load
 }
 

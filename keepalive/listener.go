@@ -71,7 +71,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return inner, nil
 		}
 		l.keeper.countRefused(err)
-		_ = inner.Close()
+		l.keeper.turnAway(inner, reasonOf(err))
 		if l.closing.Err() != nil {
 			return nil, l.closedError()
 		}

@@ -62,6 +62,11 @@ const (
 	// ReasonShed means the connection was to move to another server, see Keeper.Shed.
 	ReasonShed = Reason(rules.Shed)
 
+	// ReasonWriteStall means the peer took nothing of what was written for too long, see Config.WriteStall.
+	ReasonWriteStall = Reason(rules.WriteStall)
+	// ReasonMaxUnsent means too many bytes waited for the peer, see Config.MaxUnsent.
+	ReasonMaxUnsent = Reason(rules.MaxUnsent)
+
 	reasons  = Reason(rules.Check) // the first check, see CheckReason
 	endOfAll = reasons + maxChecks // beyond the last that there may be
 )
@@ -84,6 +89,8 @@ var reasonTexts = [reasons]reasonText{
 	ReasonEvicted:      {"evicted", "closed to make room"},
 	ReasonDrain:        {"drain", "server is shutting down"},
 	ReasonShed:         {"shed", "to move to another server"},
+	ReasonWriteStall:   {"write_stall", "the peer takes no bytes"},
+	ReasonMaxUnsent:    {"max_unsent", "too many bytes wait for the peer"},
 }
 
 var _ net.Error = ReasonIdle
@@ -96,6 +103,9 @@ func Reasons() []Reason {
 	}
 	return all
 }
+
+// isStall reports whether bytes wait for the peer, and those of a farewell would, too.
+func (r Reason) isStall() bool { return r == ReasonWriteStall || r == ReasonMaxUnsent }
 
 // text returns the name and the text of a reason, or none.
 func (r Reason) text() reasonText {
@@ -136,7 +146,7 @@ func (r Reason) Error() string {
 // Timeout reports whether the connection was closed because something did not come in time.
 func (r Reason) Timeout() bool {
 	switch r {
-	case ReasonIdle, ReasonFirstMessage, ReasonReadIdle, ReasonWriteIdle, ReasonNoAnswer, ReasonTooSlow:
+	case ReasonIdle, ReasonFirstMessage, ReasonReadIdle, ReasonWriteIdle, ReasonNoAnswer, ReasonTooSlow, ReasonWriteStall:
 		return true
 	default:
 		return false

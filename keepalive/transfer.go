@@ -39,7 +39,11 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 
 // writeBuffers is Write for several buffers: a writev, if the connection inside is one of package net.
 func (c *conn) writeBuffers(buffers *net.Buffers) (int64, error) {
-	parting, err := c.toWrite()
+	size := int32(0)
+	for _, b := range *buffers {
+		size += kib(len(b))
+	}
+	parting, err := c.toWrite(size)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +51,7 @@ func (c *conn) writeBuffers(buffers *net.Buffers) (int64, error) {
 		defer parting.written()
 	}
 	n, err := buffers.WriteTo(c.inner)
-	return n, c.wrote(n > 0, err)
+	return n, c.wrote(size, n > 0, err)
 }
 
 // failedToWrite reports whether a transfer ended because of the write, not of the read.

@@ -22,6 +22,7 @@ type extras struct {
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil
 	member    *member       // of the connections of its key, see SetKey, or nil
+	stall     *rules.Stall  // or nil for a zero one
 }
 
 // extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
@@ -234,8 +235,8 @@ func (g *Guard) isHeld() bool {
 // Deadline returns when the connection will be closed at the earliest if nothing more is heard
 // of its peer, and for what reason. It is a forecast: a verdict of OnIdle, bytes waiting in the
 // socket, pressure or [Keeper.Update] can change it. The zero time and reason 0 mean no end, as
-// long as the connection is held or its silence is ignored. Only the socket knows of ReadIdle
-// and WriteIdle, and only the program of its Checks, so they are not in it. ok is false if the connection is not guarded.
+// long as the connection is held or its silence is ignored. Only the socket knows of ReadIdle,
+// WriteIdle and WriteStall, and only the program of its Checks, so they are not in it. ok is false if the connection is not guarded.
 func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
 	end, now, reason, ok := g.deadline()
 	if reason == 0 {

@@ -79,7 +79,7 @@ type Config struct {
 	//   - Room.Full must not be keepalive.FullWait, since gnet accepts all connections.
 	//   - Closing.Farewell may be nil: the protocol has its own.
 	//   - Logger gets news of the server, too. Nil means silence.
-	//   - Unwrap is never called.
+	//   - Unwrap and OnRefuse are never called: the protocol has its own last words.
 	keepalive.Config
 
 	// DrainDelay is how long the server goes on as ever after it was told to end. Only Draining

@@ -24,6 +24,8 @@ func Groups(c *keepalive.Config) []settings.Group {
 			{Name: "first-message", Value: settings.Duration(&c.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
 			{Name: "read-idle", Value: settings.Fact(c.ReadIdle)},
 			{Name: "write-idle", Value: settings.Fact(c.WriteIdle)},
+			{Name: "write-stall", Value: settings.Duration(&c.WriteStall, 0), Arg: "duration", Help: "how long answers may wait for a peer that takes none of their bytes (0: for ever)"},
+			{Name: "max-unsent", Value: settings.Fact(c.MaxUnsent)},
 			{Name: "on-idle", Value: settings.Fact(c.OnIdle != nil)},
 			{Name: "multiplier", Field: "Interval.Multiplier", Value: settings.Fact(c.Interval.Multiplier)},
 			{Name: "min-timeout", Field: "Interval.Min", Value: settings.Fact(c.Interval.Min)},
@@ -61,6 +63,7 @@ func Groups(c *keepalive.Config) []settings.Group {
 			{Name: "farewell", Field: "Closing.Farewell", Value: settings.Fact(c.Closing.Farewell != nil)},
 			{Name: "farewell-timeout", Field: "Closing.Timeout", Value: settings.Duration(&c.Closing.Timeout, 0), Off: !farewells, Arg: "duration", Help: "how long a farewell may take (0: 1s)"},
 			{Name: "max-close-per-second", Field: "Closing.MaxPerSecond", Value: settings.Number(&c.Closing.MaxPerSecond), Arg: "number", Help: "for all but the end of the program (0: any number)"},
+			{Name: "on-refuse", Value: settings.Fact(c.OnRefuse != nil)},
 			{Name: "on-close", Value: settings.Fact(c.OnClose != nil)},
 		}},
 	}

@@ -60,7 +60,7 @@ type Adapter interface {
 
 	// Control calls f with the descriptor of the connection's socket. The descriptor stays open
 	// during the call. An error says that the connection has no socket of its own. Then
-	// keepalive.ActivityKernel is ActivityRead, and ReadIdle, WriteIdle and Rate.MinBytes of the
+	// keepalive.ActivityKernel is ActivityRead, and ReadIdle, WriteIdle, WriteStall and Rate.MinBytes of the
 	// keepalive.Config have no effect.
 	Control(b Binding, f func(fd uintptr)) error
 
@@ -80,6 +80,16 @@ type Buffering interface {
 	// Buffered returns how many bytes of the peer the framework has read, and the program has
 	// not. The Keeper calls it after Control. It may be called at any time, and must not block.
 	Buffered(b Binding) int
+}
+
+// Queueing is an Adapter for a framework that keeps bytes of the program until the socket has room for them. They count
+// for Config.MaxUnsent.
+type Queueing interface {
+	Adapter
+
+	// Queued returns how many bytes of the program the framework has not given to the socket. The Keeper calls it
+	// after Control, in the same places.
+	Queued(b Binding) int
 }
 
 // Ending is how the Keeper wants a connection closed.
@@ -216,6 +226,9 @@ type Binder interface {
 	// or the Keeper is draining. A refusal is counted as one of Bind. Refuse needs no connection and no memory, so it is
 	// for adapters that make a connection out of a packet. Bind may still refuse after a nil.
 	Refuse() net.Error
+
+	// LastWords returns what keepalive.Config.OnRefuse says to a connection that Bind has refused, or nil.
+	LastWords(conn any, reason net.Error) []byte
 
 	// Logger returns the Logger of the keepalive.Config, or a silent one if that is nil.
 	Logger() *slog.Logger

@@ -37,6 +37,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -46,7 +47,8 @@ import (
 
 // RefusingHandler is an event handler with last words for a refused connection, if there are
 // too many (keepalive.ReasonFull) or the server is going down (keepalive.ReasonDrain). The
-// handler hears nothing else of such a connection.
+// handler hears nothing else of such a connection. OnRefuse takes the place of keepalive.Config.OnRefuse, and its words are
+// written at once, before the close.
 type RefusingHandler interface {
 	OnRefuse(c gnet.Conn, reason keepalive.Reason) (out []byte)
 }
@@ -71,10 +73,9 @@ type handler struct {
 	gnet.EventHandler
 	keeper *keepalive.Keeper
 	loops  loops
-}
 
-// refused is in the SafeContext of a refused connection.
-type refused struct{}
+	refusals atomic.Int32 // see refused
+}
 
 func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	if _, ok := c.LocalAddr().(*net.UDPAddr); ok {
@@ -106,15 +107,19 @@ func lasting(addr net.Addr) net.Addr {
 
 func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, action gnet.Action) {
 	h.loops.leave(c.EventLoop())
-	c.SetSafeContext(refused{})
+	r := &refused{}
+	c.SetSafeContext(r)
 	if inner, ok := h.EventHandler.(RefusingHandler); ok {
-		out = inner.OnRefuse(c, reason)
+		return inner.OnRefuse(c, reason), gnet.Close
 	}
-	return out, gnet.Close
+	return nil, h.turnAway(c, r, reason)
 }
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	g, ok := c.SafeContext().(*keepalive.Guard)
+	if r, is := c.SafeContext().(*refused); is {
+		return r.drop(c)
+	}
 	if !ok {
 		return h.EventHandler.OnTraffic(c)
 	}
@@ -138,7 +143,10 @@ func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	switch g := c.SafeContext().(type) {
 	case *keepalive.Guard:
 		return h.close(c, g.Binding(), err)
-	case refused:
+	case *refused:
+		if g.stays {
+			h.refusals.Add(-1)
+		}
 		return gnet.None
 	default:
 		return h.EventHandler.OnClose(c, err)

@@ -167,6 +167,14 @@ func (l *loop) Control(b adapter.Binding, f func(fd uintptr)) error {
 	return nil
 }
 
+// Queued returns how many bytes wait in gnet's buffer. It is called in the event loop.
+func (l *loop) Queued(b adapter.Binding) int {
+	if !isOpen(b) {
+		return 0
+	}
+	return conn(b).OutboundBuffered()
+}
+
 // Peer returns the address of the peer. It is called in the event loop.
 func (l *loop) Peer(b adapter.Binding) net.Addr {
 	if !isOpen(b) {

@@ -110,3 +110,17 @@ func curl(t *testing.T, in io.Reader, args string) string {
 	require.NoError(t, err, "curl %s: %s: %d bytes", args, said.String(), len(out))
 	return string(out)
 }
+
+// A refused curl reads the answer, also in the middle of its upload, and as wscat would in a handshake.
+func TestCurlIsRefused(t *testing.T) {
+	addr, _ := refusing(t)
+	for name, args := range map[string]string{
+		"get":     "http://" + addr,
+		"HTTP1.0": "--http1.0 http://" + addr,
+		"upload":  "--data-binary @/dev/stdin http://" + addr,
+		"upgrade": "-H Upgrade:websocket -H Connection:Upgrade -H Sec-WebSocket-Version:13 -H Sec-WebSocket-Key:AAAAAAAAAAAAAAAAAAAAAA== http://" + addr,
+	} {
+		got := curl(t, strings.NewReader(strings.Repeat("x", 1<<20)), "-o /dev/null -w %{http_code}|%header{retry-after} "+args)
+		require.Equal(t, "429|2", got, name)
+	}
+}

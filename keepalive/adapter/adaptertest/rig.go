@@ -23,6 +23,7 @@ const (
 	beat    = timeout / 8 // how often a living peer speaks
 	late    = time.Minute // how late an end may come
 	eternal = time.Minute // how long a test waits
+	flood   = 16 << 20    // bytes of an answer that is more than a socket takes
 )
 
 // rig is what a test works with: a server of the adapter, and a note of each end.
@@ -134,6 +135,8 @@ func (r *rig) handle(conn any, line string) (answer []byte, stay bool) {
 	case "stall":
 		close(stalled.begun)
 		<-stalled.over
+	case "flood":
+		return make([]byte, flood), true
 	case "hush":
 		return nil, true
 	case "close":

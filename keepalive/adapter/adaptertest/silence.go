@@ -18,6 +18,7 @@ func silenceTests() []test {
 		{name: "silence/read", lack: readIdle, run: func(r *rig) { idleIsNoEnd(r, keepalive.Config{ReadIdle: timeout}, "") }},
 		{name: "silence/write", of: writeIdle, run: writeIdleEnds},
 		{name: "silence/write", lack: writeIdle, run: func(r *rig) { idleIsNoEnd(r, keepalive.Config{WriteIdle: timeout}, "hush") }},
+		{name: "silence/write stall", of: writeIdle, run: writeStallEnds},
 		{name: "address", run: addressIsThePeers},
 	}
 	for _, activity := range activities {
@@ -93,6 +94,21 @@ func writeIdleEnds(r *rig) {
 		_ = c.say("hush") // it may be closed
 	}
 	c.requireExpiry(keepalive.ReasonWriteIdle, timeout)
+}
+
+// A peer that takes nothing of an answer is closed although the connection is held, and touched.
+func writeStallEnds(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, WriteStall: timeout})
+	c := r.dial()
+	defer c.guard.Hold()()
+	begun := time.Now()
+	require.NoError(r, c.say("flood"))
+	for len(r.endsOf(c.conn)) == 0 {
+		require.Less(r, time.Since(begun), late)
+		c.guard.Touch()
+		time.Sleep(beat)
+	}
+	require.GreaterOrEqual(r, c.requireEnd(keepalive.ReasonWriteStall).at.Sub(begun), timeout)
 }
 
 func addressIsThePeers(r *rig) {

@@ -25,6 +25,7 @@ const (
 	Between                  // when no exchange is under way, whatever the pace
 	UnlessRead               // when the pace allows it, unless bytes have come within ReadIdle by then
 	UnlessWritten            // when the pace allows it, unless bytes were sent within WriteIdle by then
+	UnlessTaken              // when the pace allows it, unless the peer has taken bytes that waited by then
 )
 
 // isPaced reports whether the pace bounds it.
@@ -83,6 +84,11 @@ func (d *decision) doomed() (Outcome, bool) {
 	case q.Why == MaxAge && q.End == WhenAllowed && d.p.MaxGrace == 0 && d.isRequested(d.e.Exchange): // begun since the decision
 		d.s.Doom, d.s.AgeOver = Doom{}, false
 		return Outcome{}, false
+	case q.End == UnlessTaken:
+		if d.overdue() == 0 {
+			d.s.Doom = Doom{}
+			return Outcome{}, false
+		}
 	case q.End >= UnlessRead:
 		if _, end := d.idleFor(int(q.End - UnlessRead)); d.now < end || d.s.Holds > 0 {
 			d.s.Doom = Doom{}

@@ -21,6 +21,7 @@ var features = []feature{
 	{"probes", func(p *rules.Policy) { p.ProbeAfter, p.ProbeTimeout, p.ProbeCount = 8*tick, 4*tick, 2 }, []event{fails}},
 	{"readidle", func(p *rules.Policy) { p.ReadIdle = 6 * tick }, []event{read}},
 	{"writeidle", func(p *rules.Policy) { p.WriteIdle = 7 * tick }, []event{write}},
+	{"stall", func(p *rules.Policy) { p.WriteStall = 9 * tick }, []event{stick, takeSome, takeAll}},
 	{"age", func(p *rules.Policy) { p.MaxAge, p.MaxDraw, p.MaxGrace = 20*tick, 0.2, 3*tick }, nil},
 	{"grace", func(p *rules.Policy) { p.MaxAge, p.MaxGrace = 12*tick, 3*tick }, nil},
 	{"beats", func(p *rules.Policy) { p.MinBeat, p.Strikes = 10*tick, 1 }, nil},
@@ -90,6 +91,34 @@ var (
 			m.signs++
 			m.acked = m.now
 		}
+		return true
+	}}
+	stick = event{"written, and not taken", func(_ *world, s *shell, m *model) bool {
+		k := &s.socket
+		if k.Waits {
+			return false
+		}
+		s.rested += s.now.Sub(s.resting)
+		k.Waits, k.Flying, k.Left = true, true, s.now
+		m.waits, m.stuck, m.stallSpent = true, m.now, false
+		return true
+	}}
+	takeSome = event{"some taken", func(_ *world, s *shell, m *model) bool {
+		k := &s.socket
+		if !k.Waits {
+			return false
+		}
+		k.Acked++
+		k.Took = s.now
+		m.stuck, m.stallSpent = m.now, false
+		return true
+	}}
+	takeAll = event{"all taken", func(w *world, s *shell, m *model) bool {
+		if !takeSome.do(w, s, m) {
+			return false
+		}
+		s.socket.Waits, s.socket.Flying = false, false
+		s.resting, m.waits = s.now, false
 		return true
 	}}
 	hold = event{"held", func(_ *world, s *shell, m *model) bool {

@@ -304,7 +304,7 @@ func (w *world) checkDeadline(s shell) {
 // readsSocket reports whether only the socket knows of some deadlines.
 func (w *world) readsSocket() bool {
 	return slices.ContainsFunc(w.policies[:], func(p rules.Policy) bool {
-		return p.ReadIdle > 0 || p.WriteIdle > 0 || p.MinBeat > 0 || p.MinBytes > 0
+		return p.ReadIdle > 0 || p.WriteIdle > 0 || p.WriteStall > 0 || p.MinBeat > 0 || p.MinBytes > 0
 	})
 }
 

@@ -34,26 +34,29 @@ type model struct {
 	silence silence
 
 	// What was done about the rest.
-	first     time.Duration // FirstMessage when the connection was opened
-	pardoned  [2]rules.Time // ReadIdle, WriteIdle: closed in a dry run, or ignored, then
-	extended  rules.Time    // ReadIdle and WriteIdle wait until then
-	ageFrom   rules.Time
-	hasAge    bool
-	told      rules.Time
-	hasTold   bool
-	ageOver   bool // in a dry run
-	doomed    rules.Reason
-	rescue    rules.Reason // bytes within this limit end that
-	drained   bool
-	evicted   bool
-	checkAt   rules.Time // when the user's check comes
-	retry     rules.Time // a doomed connection tries again to be closed, at the latest
-	isTrial   bool       // this visit: it tells of what has to be done by now
-	denied    bool       // this visit: the rate allows no close
-	window    window
-	ended     bool
-	talked    bool // this visit: the connection was touched, so its silence is over
-	probeLost bool // this visit
+	first      time.Duration // FirstMessage when the connection was opened
+	pardoned   [2]rules.Time // ReadIdle, WriteIdle: closed in a dry run, or ignored, then
+	extended   rules.Time    // ReadIdle and WriteIdle wait until then
+	ageFrom    rules.Time
+	hasAge     bool
+	told       rules.Time
+	hasTold    bool
+	ageOver    bool // in a dry run
+	doomed     rules.Reason
+	rescue     rules.Reason // bytes within this limit end that
+	drained    bool
+	evicted    bool
+	waits      bool       // bytes wait for the peer
+	stuck      rules.Time // since then, and it has taken none
+	stallSpent bool       // and that was counted in a dry run
+	checkAt    rules.Time // when the user's check comes
+	retry      rules.Time // a doomed connection tries again to be closed, at the latest
+	isTrial    bool       // this visit: it tells of what has to be done by now
+	denied     bool       // this visit: the rate allows no close
+	window     window
+	ended      bool
+	talked     bool // this visit: the connection was touched, so its silence is over
+	probeLost  bool // this visit
 }
 
 type silence struct {
@@ -128,7 +131,7 @@ func (m *model) update(p *rules.Policy) {
 	case !m.window.on: // what arrived before is unknown: the first window begins now
 		m.window = window{on: true, began: m.now, next: m.now.Add(10 * time.Second), beats: m.beats, arrived: m.arrived}
 	}
-	m.pardoned, m.extended = [2]rules.Time{}, 0
+	m.pardoned, m.extended, m.stallSpent = [2]rules.Time{}, 0, false
 	q := &m.silence
 	if q.stage == ignored || q.stage == leaving && p.DryRun {
 		*q = silence{}
@@ -189,7 +192,9 @@ func (v *modelVisit) once() (over bool) {
 	m, p := v.model, v.p
 	// What ends a connection whatever its peer says.
 	if m.doomed != 0 && !m.denied && (m.drained || !m.isTrial || m.now >= m.retry) {
-		if i := int(m.rescue) - int(rules.ReadIdle); !m.drained && i >= 0 && !v.isIdle(i) {
+		if m.rescue == rules.WriteStall && !m.drained && !v.isStuck() {
+			m.doomed = 0
+		} else if i := int(m.rescue) - int(rules.ReadIdle); !m.drained && 0 <= i && i < 2 && !v.isIdle(i) {
 			m.doomed = 0
 			m.pardoned[i] = 0
 		} else if m.drained || v.allowed(m.doomed) {
@@ -277,6 +282,10 @@ func (v *modelVisit) others() (over, acted bool) {
 			return v.doom(why, 0)
 		}
 	}
+	if v.isStuck() && !m.stallSpent {
+		m.stallSpent = p.DryRun
+		return v.doom(rules.WriteStall, rules.WriteStall)
+	}
 	if v.w.checks && m.now >= m.checkAt {
 		v.note(rules.Inspect, 0)
 		if m.checkAt = m.now.Add(every); v.mood.wants {
@@ -354,6 +363,11 @@ func (v *modelVisit) last(i int) rules.Time {
 func (v *modelVisit) isIdle(i int) bool {
 	limit := []time.Duration{v.p.ReadIdle, v.p.WriteIdle}[i]
 	return limit > 0 && v.holds == 0 && v.now >= v.last(i).Add(limit)
+}
+
+// isStuck reports whether the peer has taken none of the bytes that wait, for too long.
+func (v *modelVisit) isStuck() bool {
+	return v.p.WriteStall > 0 && v.waits && v.now >= v.stuck.Add(v.p.WriteStall)
 }
 
 // judge judges a window at its end.

@@ -16,6 +16,9 @@ type Policy struct {
 	First               time.Duration // time for the first message, in place of Timeout
 	ReadIdle, WriteIdle time.Duration // how long nothing may be read, or written
 
+	WriteStall time.Duration // how long bytes may wait of which the peer takes none
+	MaxUnsent  int           // bytes that may wait to be sent
+
 	ProbeAfter   time.Duration // silence before the first probe
 	ProbeTimeout time.Duration // time for each answer
 	ProbeCount   int           // number of probes; 0 means no probes

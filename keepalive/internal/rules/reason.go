@@ -19,6 +19,8 @@ const (
 	Evicted
 	Drain
 	Shed
+	WriteStall
+	MaxUnsent
 
 	// Check is the first of the checks of the user's: those of higher numbers are others.
 	Check

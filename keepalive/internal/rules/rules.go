@@ -16,6 +16,8 @@
 //	rate.go     the end of a window                     strikes
 //	idle.go     ReadIdle after the last byte read,      the user is asked
 //	            WriteIdle after the last one written
+//	stall.go    WriteStall after the peer took bytes    the end, unless it takes some
+//	            when to look for MaxUnsent              the same
 //	check.go    when a check of the user's is due       the user inspects it
 //	silence.go  a timeout after the last touch          the user is asked, unless examine.go
 //	                                                    finds life in the socket
@@ -65,7 +67,8 @@ type Evidence struct {
 
 	Socket Socket // what it said after the last call of the user, or of the peer
 
-	CheckAt Time // when the next check of the user's is due, or 0 without any
+	Stall   Stall // Outcome.Stall of the last decision
+	CheckAt Time  // when the next check of the user's is due, or 0 without any
 
 	// What came of the outcomes before, in this visit.
 	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
@@ -111,7 +114,14 @@ type Socket struct {
 	Acked    uint64 // bytes that the peer has acknowledged
 	Pending  bool   // the peer has not acknowledged all that was written
 	Backlog  bool   // bytes wait, since the peer takes no more at the moment, and to take some is life
-	Took     Time   // if Backlog, when the peer last took some
+	Took     Time   // when the peer last took some of the bytes written, or Unknown
+
+	// The rest is for WriteStall and MaxUnsent.
+	Waits              bool          // bytes wait for the peer: it has not acknowledged them, or a call that writes has not ended
+	Flying             bool          // some of them are on their way
+	Left               Time          // if Flying, when the last of those was sent first, or later
+	Rested, RestedMost time.Duration // for how long nothing has waited since some instant, at least and at most
+	Unsent             int           // bytes that wait to be sent
 }
 
 // Action is what is to be done.
@@ -136,6 +146,8 @@ type Outcome struct {
 	Anyway bool // close it even if it was touched meanwhile
 	Paced  bool // close it only if the pace allows that, or else decide anew
 
+	Stall Stall // what to remember of the bytes that wait, for Evidence.Stall
+
 	// What is counted.
 	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check
 	Spared bool          // it was to be closed, and the socket had heard of its peer, or may have
@@ -147,23 +159,24 @@ type Outcome struct {
 func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
 	d := begin(p, s, e, now)
 	out := d.decide()
-	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
+	out.Would, out.Spared, out.Slow, out.Stall = d.out.Would, d.out.Spared, d.out.Slow, d.stall
 	return d.s, out
 }
 
 // decision is one call of Decide.
 type decision struct {
-	p   *Policy
-	t   times
-	s   State
-	e   *Evidence
-	now Time
-	out Outcome // what is counted
+	p     *Policy
+	t     times
+	s     State
+	e     *Evidence
+	now   Time
+	stall Stall
+	out   Outcome // what is counted
 }
 
 func begin(p *Policy, s State, e *Evidence, now Time) decision {
 	if !e.Quiet {
 		s.Silence = Silence{}
 	}
-	return decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now}
+	return decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now, stall: e.Stall}
 }

@@ -33,6 +33,10 @@ type shell struct {
 	socket rules.Socket
 	beats  uint32
 	check  rules.Time // when the user's check is due, or 0
+	stall  rules.Stall
+
+	resting rules.Time    // since when nothing has waited for the peer, if nothing does
+	rested  time.Duration // for how long nothing had before that
 
 	unread  bool // at the last look
 	changed bool // in its first message's time, and nobody would have touched for that
@@ -87,7 +91,7 @@ const (
 
 func open(w *world) shell {
 	p := &w.policies[0]
-	s := shell{now: born, life: w.life, socket: rules.Socket{Heard: rules.Unknown, Received: born, Sent: born}}
+	s := shell{now: born, resting: born, life: w.life, socket: rules.Socket{Heard: rules.Unknown, Received: born, Sent: born}}
 	if w.checks {
 		s.check = born.Add(every)
 	}
@@ -157,6 +161,11 @@ func (s *shell) look() rules.Socket {
 	if s.life == rules.Arrivals && k.Heard != rules.Unknown {
 		k.Heard = min(k.Heard.Add(behind), s.now)
 	}
+	k.Rested = s.rested
+	if !k.Waits {
+		k.Rested += s.now.Sub(s.resting)
+	}
+	k.RestedMost = k.Rested
 	return k
 }
 
@@ -186,7 +195,7 @@ func (s *shell) run(w *world) (done []move) {
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1
 		}
-		e.Unread, e.CheckAt = e.Unread || s.unread, s.check
+		e.Unread, e.CheckAt, e.Stall = e.Unread || s.unread, s.check, s.stall
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
@@ -197,6 +206,7 @@ func (s *shell) run(w *world) (done []move) {
 		var out rules.Outcome
 		s.state, out = rules.Decide(p, s.state, &e, now)
 		s.unread, e.Checked = e.Socket.Unread > 0, 0
+		s.stall, e.Stall = out.Stall, out.Stall
 		s.limit = rules.Limit(p, s.state, &e)
 		if !t.due && t.deadline() < t.visit {
 			s.file()

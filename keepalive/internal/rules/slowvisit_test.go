@@ -54,6 +54,7 @@ type tally struct {
 type moments struct {
 	at                         rules.Time
 	life, received, sent, took rules.Time
+	stuck                      rules.Time // model.stuck, or Never
 }
 
 func (v *slowVisit) moments(w *world, now rules.Time) moments {
@@ -65,7 +66,11 @@ func (v *slowVisit) moments(w *world, now rules.Time) moments {
 	case rules.ReadsWrite:
 		life = max(life, m.received, m.acked)
 	}
-	return moments{now, life, max(m.received, m.released), max(m.sent, m.released), v.past.took}
+	stuck := rules.Never
+	if m.waits {
+		stuck = m.stuck
+	}
+	return moments{now, life, max(m.received, m.released), max(m.sent, m.released), v.past.took, stuck}
 }
 
 // meanwhile lets the time of a visit pass.
@@ -283,6 +288,10 @@ func (v *slowVisit) unfair(w *world, s *shell, why rules.Reason) string {
 		if looked.at.Sub(looked.sent) < p.WriteIdle {
 			return "bytes were sent"
 		}
+	case rules.WriteStall:
+		if looked.stuck == rules.Never || looked.at.Sub(looked.stuck) < p.WriteStall {
+			return "the peer has taken something"
+		}
 	case rules.Evicted:
 		switch {
 		case touched < p.EvictIdle:
@@ -434,7 +443,7 @@ func slowVisits(points int) iter.Seq[slowVisit] {
 		if points <= 2 { // it only waits
 			return
 		}
-		byPeer := []event{nothing, touch, arrive, read, write, taken}
+		byPeer := []event{nothing, touch, arrive, read, write, taken, takeSome}
 		for i, what := range append(byPeer, update, press, fails, hold, release) {
 			ours := i >= len(byPeer)
 			for _, times := range [][2]int{{0, 1}, {1, 1}, {1, 7}, {0, 30}} {

@@ -14,10 +14,11 @@ type rule struct {
 
 // table returns the rules in the order in which they decide. Whatever they leave is for the silence, whose deadline a touch
 // moves. The compiler sees through the methods as long as it inlines the table: so a decision makes no garbage.
-func (d *decision) table() [4]rule {
+func (d *decision) table() [5]rule {
 	return [...]rule{
 		{d.ageNext, d.aged, d.ageAdapt},
 		{d.rateNext, d.rated, d.rateAdapt},
+		{d.stallNext, d.stalled, d.stallAdapt},
 		{d.checkNext, d.checked, nil},
 		{d.idleNext, d.idled, d.idleAdapt},
 	}
