@@ -3,6 +3,7 @@ package gnetkeepalive
 import (
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
@@ -22,6 +23,7 @@ func WrapProxied(inner gnet.EventHandler, k *keepalive.Keeper, cfg proxyprotocol
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.Trusted = slices.Clone(cfg.Trusted)
 	h.(*handler).proxied = &proxied{Config: cfg, log: k.Binder().Logger()}
 	return h, nil
 }
