@@ -42,6 +42,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
 
 // RefusingHandler is an event handler with last words for a refused connection, if there are
@@ -70,7 +71,7 @@ func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
 type handler struct {
 	gnet.EventHandler
 	keeper  *keepalive.Keeper
-	proxied *proxied
+	headers *proxyprotocol.Headers // nil without proxies
 	loops   loops
 }
 
@@ -81,7 +82,7 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	if _, ok := c.LocalAddr().(*net.UDPAddr); ok {
 		return h.EventHandler.OnOpen(c)
 	}
-	headed, err := h.proxied.expects(c)
+	headed, err := h.headers.Expects(c.RemoteAddr())
 	if err != nil {
 		c.SetSafeContext(refused{})
 		return nil, gnet.Close

@@ -1,10 +1,7 @@
 package gnetkeepalive
 
 import (
-	"log/slog"
 	"net"
-	"slices"
-	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -20,28 +17,12 @@ import (
 // It returns an error that wraps proxyprotocol.ErrArgument if cfg is impossible.
 func WrapProxied(inner gnet.EventHandler, k *keepalive.Keeper, cfg proxyprotocol.Config) (gnet.EventHandler, error) {
 	h := Wrap(inner, k)
-	if err := cfg.Validate(); err != nil {
+	headers, err := proxyprotocol.NewHeaders(cfg, k.Binder().Logger())
+	if err != nil {
 		return nil, err
 	}
-	cfg.Trusted = slices.Clone(cfg.Trusted)
-	h.(*handler).proxied = &proxied{Config: cfg, log: k.Binder().Logger()}
+	h.(*handler).headers = headers
 	return h, nil
-}
-
-// proxied is what a handler knows of proxies. A nil one expects no headers.
-type proxied struct {
-	proxyprotocol.Config
-	log    *slog.Logger
-	warned atomic.Bool
-}
-
-// warn logs a connection that is closed for its header. It may be the first of very many.
-func (p *proxied) warn(remote net.Addr, err error) {
-	log := p.log.Debug
-	if p.warned.CompareAndSwap(false, true) {
-		log = p.log.Warn
-	}
-	log("gnetkeepalive: closing a connection for its PROXY header; later ones are logged at Debug", "remote", remote.String(), "error", err)
 }
 
 // unnamed is in the SafeContext of a guarded connection until its header has come. The handler has not heard of it.
@@ -53,26 +34,10 @@ type unnamed struct {
 // SafeContext is the way of keepalive.Of to the guard.
 func (u *unnamed) SafeContext() any { return u.guard }
 
-// expects reports whether a connection begins with a header. An error says that it is to be closed.
-func (p *proxied) expects(c gnet.Conn) (bool, error) {
-	if p == nil {
-		return false, nil
-	}
-	header, err := p.Expects(c.RemoteAddr())
-	if err != nil {
-		p.warn(c.RemoteAddr(), err)
-	}
-	return header, err
-}
-
 // await has a guarded connection wait for its header.
 func await(c gnet.Conn, g *keepalive.Guard) {
 	g.Binding().Header(-1)
-	u := &unnamed{guard: g, proxy: c.RemoteAddr()}
-	if tcp, ok := u.proxy.(*net.TCPAddr); ok {
-		u.proxy = &net.TCPAddr{IP: tcp.IP, Port: tcp.Port, Zone: tcp.Zone}
-	}
-	c.SetSafeContext(u)
+	c.SetSafeContext(&unnamed{guard: g, proxy: proxyprotocol.Copy(c.RemoteAddr())})
 }
 
 // name is OnTraffic before the end of the header.
@@ -82,10 +47,9 @@ func (h *handler) name(c gnet.Conn, u *unnamed) gnet.Action {
 		return linger(c, b)
 	}
 	buf, _ := c.Peek(min(c.InboundBuffered(), proxyprotocol.MaxSize))
-	header, whole, err := h.proxied.Parse(buf)
+	header, whole, err := h.headers.Parse(u.proxy, buf)
 	switch {
 	case err != nil:
-		h.proxied.warn(u.proxy, err)
 		return gnet.Close
 	case !whole || len(buf) == 0:
 		return gnet.None
@@ -95,21 +59,13 @@ func (h *handler) name(c gnet.Conn, u *unnamed) gnet.Action {
 		header.Source = u.proxy // its own
 	}
 	b.Header(header.Size)
-	rename(c.RemoteAddr(), header.Source)
+	proxyprotocol.Rename(c.RemoteAddr(), header.Source)
 	c.SetSafeContext(u.guard)
 	if header.Source != nil && b.Identify(header.Source) != nil {
 		out, action := h.refuse(c, keepalive.ReasonFull)
 		return reply(c, out, action)
 	}
 	return h.open(c, u.guard)
-}
-
-// rename gives a connection the address of its client: gnet has no other way. Nobody else knows the connection so far.
-func rename(remote, client net.Addr) {
-	to, ok := client.(*net.TCPAddr)
-	if tcp, isTCP := remote.(*net.TCPAddr); ok && isTCP {
-		*tcp = *to
-	}
 }
 
 // open tells the handler of a connection with all of its header, and hands on what came behind that.

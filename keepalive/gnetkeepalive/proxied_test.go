@@ -180,7 +180,7 @@ func TestConnectionsThatAreNotLetIn(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 			require.Empty(t, a.heard())
-			require.Equal(t, 1, strings.Count(log.String(), "PROXY header"))
+			require.Equal(t, 1, strings.Count(log.String(), "closing a connection for its header"))
 			require.Contains(t, log.String(), tt.want.Error())
 			require.Contains(t, log.String(), "remote=127.0.0.1:")
 		})

@@ -98,43 +98,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Expects reports whether a new connection from an address begins with a header. It returns [ErrUntrusted] if the connection
-// should be closed.
-func (c Config) Expects(remote net.Addr) (header bool, err error) {
-	switch {
-	case c.trusts(remote):
-		return true, nil
-	case c.Optional:
-		return false, nil
-	}
-	return false, fmt.Errorf("%w: %v", ErrUntrusted, remote)
-}
-
-func (c Config) trusts(remote net.Addr) bool {
-	switch a := remote.(type) {
-	case *net.UnixAddr:
-		return true
-	case *net.TCPAddr:
-		ip := a.AddrPort().Addr().Unmap().WithZone("")
-		for _, network := range c.Trusted {
-			if network.Contains(ip) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Parse is the function [Parse] for a connection that [Config.Expects] a header. With Optional, other bytes are whole, and
-// the header of size 0.
-func (c Config) Parse(b []byte) (h Header, whole bool, err error) {
-	h, whole, err = Parse(b)
-	if c.Optional && errors.Is(err, ErrNoHeader) {
-		return Header{}, true, nil
-	}
-	return h, whole, err
-}
-
 // Header is what stands at the beginning of a connection.
 type Header struct {
 	Source net.Addr // of the client, a *net.TCPAddr or *net.UnixAddr, or nil if the header has none

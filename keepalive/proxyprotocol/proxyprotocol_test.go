@@ -1,6 +1,8 @@
 package proxyprotocol
 
 import (
+	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -64,6 +66,7 @@ func TestPartsOfHeaders(t *testing.T) {
 }
 
 func TestWrongHeaders(t *testing.T) {
+	optional := newHeaders(t, Config{Trusted: []netip.Prefix{netip.MustParsePrefix("::/0")}, Optional: true})
 	for _, tt := range []struct {
 		says string
 		want error
@@ -102,7 +105,7 @@ func TestWrongHeaders(t *testing.T) {
 		require.ErrorContains(t, err, tt.text)
 		require.False(t, whole)
 		require.Zero(t, h)
-		_, whole, err = Config{Optional: true}.Parse([]byte(tt.says))
+		_, whole, err = optional.Parse(&net.TCPAddr{}, []byte(tt.says))
 		require.Equal(t, tt.want == ErrNoHeader, whole && err == nil, "%q", tt.says) //nolint:errorlint // the row's
 	}
 }
@@ -119,31 +122,40 @@ func TestParseKeepsNothing(t *testing.T) {
 	}
 }
 
+func newHeaders(t *testing.T, cfg Config) *Headers {
+	h, err := NewHeaders(cfg, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return h
+}
+
 func TestWhoIsTrusted(t *testing.T) {
 	cfg := Config{Trusted: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("192.0.2.7/32")}}
 	require.NoError(t, cfg.Validate())
 	require.False(t, cfg.IsZero())
+	only := newHeaders(t, cfg)
+	cfg.Optional = true
+	optional := newHeaders(t, cfg)
+	cfg.Trusted[0] = netip.MustParsePrefix("::/0") // they have a copy
 	for addr, trusted := range map[string]bool{
 		"10.255.0.1:1": true, "[::ffff:10.0.0.1]:1": true, "[fe80::1%eth0]:1": true, "192.0.2.7:1": true,
 		"11.0.0.1:1": false, "192.0.2.8:1": false, "[::1]:1": false, "[::a00:1]:1": false,
 	} {
 		remote := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
-		header, err := cfg.Expects(remote)
+		header, err := only.Expects(remote)
 		require.Equal(t, trusted, header, addr)
-		if !trusted {
-			require.EqualError(t, err, ErrUntrusted.Error()+": "+addr)
-		}
-		cfg.Optional = true
-		header, err = cfg.Expects(remote)
+		require.Equal(t, !trusted, errors.Is(err, ErrUntrusted))
+		header, err = optional.Expects(remote)
 		require.NoError(t, err)
 		require.Equal(t, trusted, header, addr)
-		cfg.Optional = false
+		header, err = (*Headers)(nil).Expects(remote)
+		require.NoError(t, err)
+		require.False(t, header)
 	}
-	header, err := cfg.Expects(&net.UnixAddr{})
+	header, err := only.Expects(&net.UnixAddr{})
 	require.NoError(t, err)
 	require.True(t, header)
 	for _, remote := range []net.Addr{nil, (*net.TCPAddr)(nil), &net.TCPAddr{}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1)}} {
-		_, err := cfg.Expects(remote)
+		_, err := only.Expects(remote)
 		require.ErrorIs(t, err, ErrUntrusted)
 	}
 }
@@ -155,7 +167,7 @@ func TestBadConfigs(t *testing.T) {
 		"Trusted[0] invalid Prefix, must be a network such as 10.0.0.0/8":                  {Trusted: make([]netip.Prefix, 1)},
 		"Trusted[0] ::ffff:10.0.0.0/104, must be the IPv4 network itself, without ::ffff:": {Trusted: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}},
 	} {
-		err := cfg.Validate()
+		_, err := NewHeaders(cfg, nil)
 		require.ErrorIs(t, err, ErrArgument)
 		require.EqualError(t, err, "proxyprotocol: invalid argument: "+want)
 	}
