@@ -24,8 +24,10 @@ var aProxyHere = proxyprotocol.Config{Trusted: []netip.Prefix{netip.MustParsePre
 func whoAmI(c gnet.Conn, _ []byte) ([]byte, bool) { return []byte(c.RemoteAddr().String()), true }
 
 func TestClientsBehindAProxy(t *testing.T) {
+	t.Parallel()
 	for name, ln := range map[string]net.Listener{"address": nil, "listener": listen(t)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := start(t, Config{Listener: ln, Proxies: aProxyHere, Line: whoAmI, Config: keepalive.Config{
 				Tick: 10 * ms, FirstMessage: timeout, Room: keepalive.Room{MaxPerKey: 1},
 			}})

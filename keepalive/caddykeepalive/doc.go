@@ -34,16 +34,18 @@
 //
 // heartwheel stands before tls, or Caddy would not see that a connection is one of TLS; without tls in the list, all
 // wrappers come after it. It stands behind proxy_protocol, so that per_client counts clients and not their proxy, and before
-// http_redirect, which hides the socket. HTTP/3 has no listener for wrappers: the protocols of its server can leave it out.
+// http_redirect, which hides the socket. Each server of Caddy counts its own connections. HTTP/3 has no listener for
+// wrappers: the protocols of a server can leave it out.
 //
 // # Reload
 //
-// The new config has a new Keeper, and shares the socket with the old one: no connection is refused. The connections
-// of the old config keep its timeouts until they end, and the new config does not count them. Caddy itself closes the idle
-// ones at once, and the others after their requests, within its grace_period. It closes WebSockets of reverse_proxy at once, too, or
-// all together after stream_close_delay. With a longer stream_close_delay, drain has them end evenly spread over its time, so
-// that their clients don't all come back together; other connections of the old config end between two requests. The end of the
-// process does not wait for drain.
+// The new config has a new Keeper, and shares the socket with the old one: no connection is refused. As without this
+// module, a request that comes at that very moment may get no answer. The connections of the old config keep its timeouts
+// until they end, and the new config does not count them. Caddy itself closes the idle ones at once, and the others after
+// their requests, within its grace_period. It closes WebSockets of reverse_proxy at once, or all together after
+// stream_close_delay. With a longer stream_close_delay, drain spreads their ends evenly over its time, so that their clients
+// don't all come back together; other connections of the old config end between two requests. The end of the process does
+// not wait for drain.
 //
 // # When not to use this package
 //

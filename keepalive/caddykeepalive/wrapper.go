@@ -128,7 +128,7 @@ func (w *ListenerWrapper) config() keepalive.Config {
 	}
 }
 
-// WrapListener returns a listener of guarded connections. All listeners of a config count together.
+// WrapListener returns a listener of guarded connections. All listeners of a server count together, and no others.
 func (w *ListenerWrapper) WrapListener(ln net.Listener) net.Listener {
 	w.once.Do(func() {
 		var err error

@@ -9,7 +9,8 @@
 // OnClose gets [keepalive.ErrIdleTimeout] for a connection closed for its silence.
 //
 // Wrap is for connections of TCP and Unix sockets, accepted or dialled with gnet.Client; UDP
-// passes through. WrapProxied is for those of a proxy that names its clients by the PROXY protocol. WrapUDP is for the sessions of a UDP server; all else passes through.
+// passes through. WrapProxied is for connections of a proxy that names its clients by the PROXY
+// protocol. WrapUDP is for the sessions of a UDP server; all else passes through.
 //
 // # Contexts
 //
