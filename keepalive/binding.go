@@ -12,7 +12,7 @@ import (
 
 // Bind begins to guard a connection with the zero Guard g. It is for adapters, see package adapter. conn is the
 // connection as the program knows it, and must already lead to g. remote is the address of its peer. If it is nil,
-// Room.MaxPerKey does not count the connection, and Adapter.Peer may know the address later.
+// Room.MaxPerKey does not count the connection before Identify, and Adapter.Peer may know the address later.
 //
 // An error means that the connection is not guarded. It wraps [ReasonFull] if there are too many
 // connections, in all or of this peer, and [ReasonDrain] if the Keeper is draining: the adapter
@@ -64,8 +64,17 @@ func (b binding) Decide() {
 	}
 }
 
-func (b binding) Release() bool { return b.release() }
-func (b binding) Lose()         { b.lose() }
+func (b binding) Header(size int) { b.setHeader(size) }
+func (b binding) Release() bool   { return b.release() }
+func (b binding) Lose()           { b.lose() }
+
+func (b binding) Identify(remote net.Addr) net.Error {
+	if b.identify(remote) || !b.release() {
+		return nil
+	}
+	b.crowded()
+	return ReasonFull
+}
 
 func (b binding) Reason() net.Error {
 	if why := b.flags.Load() >> reasonShift; why != 0 {

@@ -170,8 +170,7 @@ func (c *conn) identify() error {
 	}
 	if c.guard.release() {
 		c.refuse(ReasonFull)
-		c.keeper.bursts.note(c.keeper, func(b *bursts) { b.perKey++ })
-		c.guard.closed(ReasonFull)
+		c.guard.crowded()
 	}
 	return c.fail("read", ReasonFull)
 }

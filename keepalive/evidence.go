@@ -57,7 +57,7 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 		Heard:    rules.Unknown,
 		Received: k.ago(e.received),
 		Sent:     k.ago(e.sent),
-		Signs:    e.arrived(),
+		Signs:    g.signs(e.arrived()),
 		Arrived:  e.arrived(),
 		Taken:    e.taken,
 		Unread:   e.unread,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"reflect"
 	"sync"
@@ -129,6 +130,33 @@ func (g *Guard) identify(remote net.Addr) bool {
 func (k *Keeper) addressKey(p *policy, remote net.Addr) (key string) {
 	k.call("Room.Key", func() { key = p.Room.Key(remote) })
 	return key
+}
+
+// crowded ends a connection released since identify has found too many of the same peer.
+func (g *Guard) crowded() {
+	g.keeper.bursts.note(g.keeper, func(b *bursts) { b.perKey++ })
+	g.closed(ReasonFull)
+}
+
+// setHeader is Header of the Binding.
+func (g *Guard) setHeader(size int) {
+	header := uint64(math.MaxUint64)
+	if size >= 0 {
+		header = uint64(size)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.extrasLocked().header = header
+}
+
+// signs returns how many of the bytes that have arrived are the peer's own.
+func (g *Guard) signs(arrived uint64) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if u := g.extrasNow(); u != nil {
+		return arrived - min(arrived, u.header)
+	}
+	return arrived
 }
 
 // keep keeps a share until the connection is forgotten. It reports false if the connection is

@@ -18,6 +18,7 @@ type extras struct {
 	probed    rules.Time // of the first unanswered probe of a silence, or 0
 	roundTrip time.Duration
 	meanTrip  time.Duration // see Info.MeanRoundTrip
+	header    uint64        // how many bytes at the beginning are not the peer's, see adapter.Binding
 	checks    *checks       // or nil
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil

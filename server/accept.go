@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
-
-	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
 
 const (
@@ -26,7 +24,7 @@ const (
 func (s *Server) serveListener(h *handler) error {
 	defer s.listener.Close()
 	cfg := s.cfg.Load()
-	client, err := gnet.NewClient(newGate(gnetkeepalive.Wrap(h, s.keeper), s),
+	client, err := gnet.NewClient(newGate(h, s),
 		gnet.WithNumEventLoop(cfg.Loops),
 		gnet.WithLogger(logger{s.log}),
 	)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/argument"
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
 
 // ErrArgument says that a field of the config is out of bounds. The wrapping error names the
@@ -44,6 +46,11 @@ type Config struct {
 	// accepting pauses and does not end. It stops when the farewells begin: later connections
 	// wait for the next program with the socket.
 	Listener net.Listener
+
+	// Proxies, if not zero, says which connections begin with a header of the PROXY protocol: those of load balancers.
+	// Then Room.MaxPerKey counts their clients, and RemoteAddr of a gnet.Conn is the client's address. All others are
+	// closed at once, unless Proxies.Optional is set. FirstMessage is the time for the header and the first line together.
+	Proxies proxyprotocol.Config
 
 	// MaxLine is the longest line in bytes, without its ending. Zero means 64 KiB.
 	MaxLine int
@@ -125,6 +132,9 @@ func (cfg Config) withDefaults(open int) (Config, error) {
 	if err := cfg.checkListener(); err != nil {
 		return cfg, err
 	}
+	if err := cfg.checkProxies(); err != nil {
+		return cfg, err
+	}
 	if cfg.Activity != keepalive.ActivityManual {
 		return cfg, fmt.Errorf("%w: Activity %v, must be %v: only whole lines are life", ErrArgument, cfg.Activity, keepalive.ActivityManual)
 	}
@@ -197,6 +207,22 @@ func (cfg Config) checkListener() error {
 		}
 	default:
 		return fmt.Errorf("%w: Listener %T, must be a *net.TCPListener or a *net.UnixListener", ErrArgument, cfg.Listener)
+	}
+	return nil
+}
+
+// checkProxies checks who sends headers, and keeps a copy.
+func (cfg *Config) checkProxies() error {
+	switch p := &cfg.Proxies; {
+	case p.IsZero():
+		return nil
+	case len(p.Trusted) == 0:
+		return fmt.Errorf("%w: Proxies.Optional without Proxies.Trusted", ErrArgument)
+	default:
+		p.Trusted = slices.Clone(p.Trusted)
+		if err := p.Validate(); err != nil {
+			return fmt.Errorf("%w: Proxies: %w", ErrArgument, err)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
 
 // gate counts descriptors. MaxConns bounds the connections guarded by the Keeper. During its
@@ -20,8 +22,12 @@ type gate struct {
 // turnedAway is in the SafeContext of a connection refused by the gate.
 type turnedAway struct{}
 
-func newGate(inner gnet.EventHandler, s *Server) *gate {
-	return &gate{EventHandler: inner, server: s}
+func newGate(h *handler, s *Server) *gate {
+	guarded := gnetkeepalive.Wrap(h, s.keeper)
+	if proxies := s.cfg.Load().Proxies; !proxies.IsZero() {
+		guarded, _ = gnetkeepalive.WrapProxied(h, s.keeper, proxies) // New has checked them
+	}
+	return &gate{EventHandler: guarded, server: s}
 }
 
 func (g *gate) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {

@@ -16,7 +16,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
 
 var (
@@ -175,7 +174,7 @@ func (s *Server) serveAddr(addr string, h *handler) error {
 	// A listener for each loop: what one loop accepts it also opens, before it
 	// accepts the next. So the number of connections never gets far over
 	// MaxConns, and no accepted one is lost when gnet stops.
-	err := gnet.Run(newGate(gnetkeepalive.Wrap(h, s.keeper), s), "tcp://"+addr,
+	err := gnet.Run(newGate(h, s), "tcp://"+addr,
 		gnet.WithNumEventLoop(s.cfg.Load().Loops),
 		gnet.WithReusePort(port.Shared),
 		gnet.WithReuseAddr(true),

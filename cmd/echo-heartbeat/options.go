@@ -43,6 +43,8 @@ func (o *options) groups() []settings.Group {
 	s := &o.server
 	listening := settings.Group{Title: "Listening", Settings: []settings.Setting{
 		{Name: "addr", Value: settings.Address(&s.Addr, false), Fixed: true, Arg: "host:port", Help: "address to listen on; port 0 is any free one, and a socket from systemd takes its place"},
+		{Name: "proxies", Field: "Proxies.Trusted", Value: networks{&s.Proxies.Trusted}, Fixed: true, Arg: "network,...", Help: "networks of load balancers, such as 10.0.0.0/8: their connections begin with a header of the PROXY protocol, and others are not let in (empty: no headers)"},
+		{Name: "proxies-optional", Field: "Proxies.Optional", Value: settings.Toggle(&s.Proxies.Optional), Fixed: true, Help: "let connections without a header in, too, and those from elsewhere"},
 		{Name: "loops", Value: settings.Number(&s.Loops), Fixed: true, Arg: "number", Help: "event loops (0: one per processor)"},
 		{Name: "max-line", Value: settings.Number(&s.MaxLine), Arg: "bytes", Help: "the longest line (0: 65536)"},
 		{Name: "max-outbound", Value: settings.Number(&s.MaxOutbound), Arg: "bytes", Help: "how much may wait for a peer that does not read (0: 1048576)"},

@@ -137,6 +137,17 @@ type Binding interface {
 	// of acknowledgements.
 	Wrote()
 
+	// Header says that the connection begins with size bytes which are no life of its peer: the header of a proxy. A
+	// negative size says that its end has not come, and then no bytes are life. Call Header before Read, and
+	// Read for bytes behind the header only.
+	Header(size int)
+
+	// Identify says who the peer of a connection is if Keeper.Bind got no address, say since it stands in a header. It returns
+	// a keepalive.ReasonFull if there are too many connections of the peer: then the guarding has ended, OnClose
+	// has been told, and the adapter closes the connection, without Release and Closed. Otherwise it returns nil. Call it
+	// once, and not from two goroutines at the same time.
+	Identify(remote net.Addr) net.Error
+
 	// Decide settles what Due was called for. It calls functions of the program, and methods of the adapter. While one
 	// goroutine is in it, Decide on another one returns at once, and Due is called once more.
 	Decide()

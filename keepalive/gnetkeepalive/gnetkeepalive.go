@@ -9,7 +9,8 @@
 // OnClose gets [keepalive.ErrIdleTimeout] for a connection closed for its silence.
 //
 // Wrap is for connections of TCP and Unix sockets, accepted or dialled with gnet.Client; UDP
-// passes through. WrapUDP is for the sessions of a UDP server; all else passes through.
+// passes through. WrapProxied is for connections of a proxy that names its clients by the PROXY
+// protocol. WrapUDP is for the sessions of a UDP server; all else passes through.
 //
 // # Contexts
 //
@@ -43,6 +44,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
 
 // RefusingHandler is an event handler with last words for a refused connection, if there are
@@ -71,8 +73,9 @@ func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
 // event loop uses it.
 type handler struct {
 	gnet.EventHandler
-	keeper *keepalive.Keeper
-	loops  loops
+	keeper  *keepalive.Keeper
+	headers *proxyprotocol.Headers // nil without proxies
+	loops   loops
 
 	refusals atomic.Int32 // see refused
 }
@@ -81,15 +84,28 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	if _, ok := c.LocalAddr().(*net.UDPAddr); ok {
 		return h.EventHandler.OnOpen(c)
 	}
+	headed, err := h.headers.Expects(c.RemoteAddr())
+	if err != nil {
+		c.SetSafeContext(new(refused))
+		return nil, gnet.Close
+	}
+	remote := lasting(c.RemoteAddr())
+	if headed {
+		remote = nil // the proxy's
+	}
 	// Before the handler runs, since the handler may already touch the connection, or close it.
 	// SafeContext comes first, since keepalive.Of looks for the guard there.
 	g := new(keepalive.Guard)
 	c.SetSafeContext(g)
-	err := h.keeper.Bind(g, c, h.loops.enter(c.EventLoop()), lasting(c.RemoteAddr()))
+	err = h.keeper.Bind(g, c, h.loops.enter(c.EventLoop()), remote)
 	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
 		return h.refuse(c, reason)
 	}
-	if err != nil { // the Keeper has been closed
+	switch {
+	case headed: // also if the Keeper has been closed
+		await(c, g)
+		return nil, gnet.None
+	case err != nil: // the Keeper has been closed
 		h.loops.leave(c.EventLoop())
 		c.SetSafeContext(nil)
 	}
@@ -116,14 +132,18 @@ func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, acti
 }
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
-	g, ok := c.SafeContext().(*keepalive.Guard)
-	if r, is := c.SafeContext().(*refused); is {
-		return r.drop(c)
+	switch s := c.SafeContext().(type) {
+	case *keepalive.Guard:
+		return h.traffic(c, s.Binding())
+	case *unnamed:
+		return h.name(c, s)
+	case *refused:
+		return s.drop(c)
 	}
-	if !ok {
-		return h.EventHandler.OnTraffic(c)
-	}
-	b := g.Binding()
+	return h.EventHandler.OnTraffic(c)
+}
+
+func (h *handler) traffic(c gnet.Conn, b adapter.Binding) gnet.Action {
 	if b.Reason() != nil {
 		return linger(c, b)
 	}
@@ -140,11 +160,13 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
-	switch g := c.SafeContext().(type) {
+	switch s := c.SafeContext().(type) {
 	case *keepalive.Guard:
-		return h.close(c, g.Binding(), err)
+		return h.close(c, s.Binding(), err, h.EventHandler.OnClose)
+	case *unnamed:
+		return h.close(c, s.guard.Binding(), err, func(gnet.Conn, error) gnet.Action { return gnet.None })
 	case *refused:
-		if g.stays {
+		if s.stays {
 			h.refusals.Add(-1)
 		}
 		return gnet.None
@@ -153,14 +175,14 @@ func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	}
 }
 
-func (h *handler) close(c gnet.Conn, b adapter.Binding, err error) gnet.Action {
+func (h *handler) close(c gnet.Conn, b adapter.Binding, err error, tell func(gnet.Conn, error) gnet.Action) gnet.Action {
 	released, byPeer := b.Release(), err != nil
 	reason := b.Reason()
 	if reason != nil {
 		err = reason
 	}
 	h.loops.leave(c.EventLoop())
-	action := h.EventHandler.OnClose(c, err)
+	action := tell(c, err)
 	if released || reason != nil {
 		b.Closed(byPeer)
 	}

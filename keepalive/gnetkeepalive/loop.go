@@ -10,7 +10,6 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
-	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
@@ -75,8 +74,8 @@ func conn(b adapter.Binding) gnet.Conn { return b.Conn().(gnet.Conn) }
 // isOpen reports whether a connection has not been closed, and is still guarded. After its end
 // its descriptor may be somebody else's. It must be called in the event loop.
 func isOpen(b adapter.Binding) bool {
-	g, ok := conn(b).SafeContext().(*keepalive.Guard)
-	return ok && g.Binding() == b
+	g := guardOf(conn(b))
+	return g != nil && g.Binding() == b
 }
 
 // Due queues a connection. There is a goroutine only while the queue is not empty.
@@ -179,6 +178,9 @@ func (l *loop) Queued(b adapter.Binding) int {
 func (l *loop) Peer(b adapter.Binding) net.Addr {
 	if !isOpen(b) {
 		return nil
+	}
+	if u, ok := conn(b).SafeContext().(*unnamed); ok {
+		return u.proxy
 	}
 	return conn(b).RemoteAddr()
 }

@@ -15,7 +15,8 @@
 // for a connection closed for its silence.
 //
 // It is for connections of TCP and Unix sockets, accepted, added or dialled. UDP passes through.
-// For HTTP and WebSocket, see package nbhttpkeepalive.
+// For HTTP and WebSocket, see package nbhttpkeepalive. WrapProxied is for connections of a proxy that names its clients by the
+// PROXY protocol.
 //
 // # What counts as life
 //

@@ -7,13 +7,15 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/conns"
+	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
 
 // Engine is an nbio.Engine with guarded connections. Its methods are those of nbio.Engine. Set
 // the functions of the program here, and not on the engine inside: those are the Keeper's.
 type Engine struct {
 	*nbio.Engine
-	keeper *keepalive.Keeper
+	keeper  *keepalive.Keeper
+	headers *proxyprotocol.Headers // nil without proxies
 }
 
 // Wrap returns an engine that guards each connection with k. engine has not been started, and
@@ -30,13 +32,26 @@ func Wrap(engine *nbio.Engine, k *keepalive.Keeper) *Engine {
 	return e
 }
 
+// WrapProxied is [Wrap] for accepted connections that begin with a header of the PROXY protocol. OnOpen comes after the
+// header, RemoteAddr is the client's address from then on, and OnData gets the bytes behind the header only. If a connection ends
+// before, or its client has too many, no function hears of it. OnRead panics: it would read the header, too.
+//
+// It returns an error that wraps proxyprotocol.ErrArgument if cfg is impossible.
+func WrapProxied(engine *nbio.Engine, k *keepalive.Keeper, cfg proxyprotocol.Config) (*Engine, error) {
+	e := Wrap(engine, k)
+	headers, err := proxyprotocol.NewHeaders(cfg, k.Binder().Logger())
+	if err != nil {
+		return nil, err
+	}
+	e.headers = headers
+	return e, nil
+}
+
 // OnOpen sets the function for new connections. They are guarded already. It is not called for a
 // refused connection, and neither is any other function.
 func (e *Engine) OnOpen(h func(c *nbio.Conn)) {
 	e.Engine.OnOpen(func(nb *nbio.Conn) {
-		if conns.Open(e.keeper, nb) {
-			h(nb)
-		}
+		conns.Accept(e.keeper, nb, e.headers, h)
 	})
 }
 
@@ -48,7 +63,7 @@ func (e *Engine) OnData(h func(c *nbio.Conn, data []byte)) {
 // OnDataPtr is OnData for a function that may keep the buffer.
 func (e *Engine) OnDataPtr(h func(c *nbio.Conn, data *[]byte)) {
 	e.Engine.OnDataPtr(func(nb *nbio.Conn, data *[]byte) {
-		if c, ok := conns.Enter(nb, len(*data)); ok {
+		if c, ok := conns.Enter(nb, data); ok {
 			defer c.Leave()
 			h(nb, data)
 		}
@@ -58,8 +73,11 @@ func (e *Engine) OnDataPtr(h func(c *nbio.Conn, data *[]byte)) {
 // OnRead sets the function that reads from a readable connection itself. OnData is not called
 // then.
 func (e *Engine) OnRead(h func(c *nbio.Conn)) {
+	if e.headers != nil {
+		panic("nbiokeepalive: OnRead after WrapProxied, must be OnData")
+	}
 	e.Engine.OnRead(func(nb *nbio.Conn) {
-		c, ok := conns.Enter(nb, 0)
+		c, ok := conns.Enter(nb, nil)
 		if !ok {
 			c.Discard()
 			return

@@ -329,13 +329,13 @@ func TestRefusedConnectionIsNotHeardOf(t *testing.T) {
 func TestBytesAfterTheEndAreNotForTheProgram(t *testing.T) {
 	p := run(t, keepalive.Config{}, nil)
 	client, conn := p.dial(t)
-	c, ok := conns.Enter(conn, 1)
+	c, ok := conns.Enter(conn, &[]byte{0})
 	require.True(t, ok)
 	c.Leave()
 	client.Close()
 	receive(t, p.closed)
 	require.Eventually(t, func() bool { return conns.Of(conn) == nil }, eternal, ms)
-	_, ok = conns.Enter(conn, 1)
+	_, ok = conns.Enter(conn, &[]byte{0})
 	require.False(t, ok)
 }
 

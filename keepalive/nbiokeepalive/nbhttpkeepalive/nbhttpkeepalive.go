@@ -28,6 +28,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/conns"
+	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
 
 // Engine is an nbhttp.Engine with guarded connections. Its methods are those of nbhttp.Engine.
@@ -40,9 +41,25 @@ func Wrap(engine *nbhttp.Engine, k *keepalive.Keeper) *Engine {
 	if engine == nil || k.Binder() == nil {
 		panic("nbhttpkeepalive: Wrap needs an engine and a Keeper from keepalive.New")
 	}
-	engine.Engine.OnOpen(func(nb *nbio.Conn) { conns.Open(k, nb) })
+	return wrap(engine, k, nil)
+}
+
+// WrapProxied is [Wrap] for accepted connections that begin with a header of the PROXY protocol, before TLS if there is
+// TLS. RemoteAddr, also of an http.Request, is the client's address. It returns an error that wraps
+// proxyprotocol.ErrArgument if cfg is impossible.
+func WrapProxied(engine *nbhttp.Engine, k *keepalive.Keeper, cfg proxyprotocol.Config) (*Engine, error) {
+	e := Wrap(engine, k)
+	headers, err := proxyprotocol.NewHeaders(cfg, k.Binder().Logger())
+	if err != nil {
+		return nil, err
+	}
+	return wrap(e.Engine, k, headers), nil
+}
+
+func wrap(engine *nbhttp.Engine, k *keepalive.Keeper, headers *proxyprotocol.Headers) *Engine {
+	engine.Engine.OnOpen(func(nb *nbio.Conn) { conns.Accept(k, nb, headers, nil) })
 	engine.OnData(func(nb *nbio.Conn, data []byte) {
-		if c, ok := conns.Enter(nb, len(data)); ok {
+		if c, ok := conns.Enter(nb, &data); ok {
 			defer c.Leave()
 			nb.DataHandler()(nb, data)
 		}

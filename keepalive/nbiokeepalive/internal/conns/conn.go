@@ -41,6 +41,7 @@ type Conn struct {
 	closing atomic.Uint32 // how many of End and nbio's close have come
 	refused atomic.Uint32 // a keepalive.Reason, or 0
 	sent    atomic.Int64  // bytes of the peer after our side was closed
+	head    *head         // nil without a header
 }
 
 const (
@@ -64,15 +65,22 @@ func Open(k *keepalive.Keeper, nb *nbio.Conn) bool {
 	if nb.IsUDP() {
 		return true
 	}
-	c := &Conn{nb: nb}
+	return bind(k, &Conn{nb: nb}, nb.RemoteAddr())
+}
+
+// bind is Open for a connection from an address, or nil while its header is to come.
+func bind(k *keepalive.Keeper, c *Conn, remote net.Addr) bool {
+	nb := c.nb
 	all.Store(nb, c)
-	err := k.Bind(&c.guard, nb, c, nb.RemoteAddr())
+	err := k.Bind(&c.guard, nb, c, remote)
 	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
-		c.refused.Store(uint32(reason))
-		c.refuse()
+		c.turnAway(reason)
 		return false
 	}
-	if err != nil { // the Keeper has been closed
+	switch {
+	case c.head != nil: // also if the Keeper has been closed
+		c.guard.Binding().Header(-1)
+	case err != nil: // the Keeper has been closed
 		all.Delete(nb)
 		return true
 	}
@@ -87,6 +95,12 @@ func isClosed(nb *nbio.Conn) (bool, error) {
 	nb.Lock()
 	defer nb.Unlock()
 	return nb.IsClosed()
+}
+
+// turnAway refuses the connection for a reason.
+func (c *Conn) turnAway(reason keepalive.Reason) {
+	c.refused.Store(uint32(reason))
+	c.refuse()
 }
 
 // refuse closes the connection. nbio is about to add its descriptor to the poller, and after a
@@ -108,10 +122,10 @@ func (c *Conn) Refused() error {
 	return keepalive.Reason(c.refused.Load())
 }
 
-// Enter is called before the program handles n bytes. If it reports false, they are not for the
-// program. Leave follows true. A goroutine of nbio's may come with bytes when the connection has ended, and
+// Enter is called before the program handles bytes, or nil if it reads them itself. If it reports false, they are not for the
+// program. Otherwise a header is gone from data, and Leave follows. A goroutine of nbio's may come with bytes when the connection has ended, and
 // nothing is known of it any more.
-func Enter(nb *nbio.Conn, n int) (c *Conn, ok bool) {
+func Enter(nb *nbio.Conn, data *[]byte) (c *Conn, ok bool) {
 	c = Of(nb)
 	switch {
 	case c == nil:
@@ -120,10 +134,16 @@ func Enter(nb *nbio.Conn, n int) (c *Conn, ok bool) {
 	case c.refused.Load() != 0:
 		return c, false
 	case c.guard.Binding().Reason() != nil:
-		c.linger(n)
+		if data != nil {
+			c.linger(len(*data))
+		}
 		return c, false
 	}
 	c.state.CompareAndSwap(idle, busy)
+	if !c.named(data) {
+		c.Leave()
+		return c, false
+	}
 	c.guard.Binding().Read()
 	return c, true
 }
@@ -152,6 +172,10 @@ func (c *Conn) Closed(err error, tell func(err error)) {
 		all.Delete(c.nb)
 		return
 	}
+	unknown, later := c.head.ended(func() { c.Closed(err, tell) })
+	if later {
+		return
+	}
 	b := c.guard.Binding()
 	released, byPeer := b.Release(), isByPeer(err)
 	reason := b.Reason()
@@ -168,7 +192,9 @@ func (c *Conn) Closed(err error, tell func(err error)) {
 			c.gone(false)
 		}
 	}()
-	tell(err)
+	if !unknown {
+		tell(err)
+	}
 }
 
 // gone tells the Keeper of the end.
@@ -236,5 +262,10 @@ func (c *Conn) Control(_ adapter.Binding, f func(fd uintptr)) error {
 	return raw.Control(f)
 }
 
-// Peer returns the address of the peer.
-func (c *Conn) Peer(adapter.Binding) net.Addr { return c.nb.RemoteAddr() }
+// Peer returns the address of the peer, or of its proxy.
+func (c *Conn) Peer(adapter.Binding) net.Addr {
+	if c.head != nil {
+		return c.head.proxy
+	}
+	return c.nb.RemoteAddr()
+}
