@@ -76,8 +76,7 @@ func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
 	}
 	farewell := func(why net.Error, deadline time.Time) {
 		reason := why.(keepalive.Reason)
-		code := binary.BigEndian.AppendUint16(nil, uint16(status(reason)))
-		_ = ws.WriteControl(opClose, append(code, reason.String()...), deadline) // it is closed anyway
+		_ = ws.WriteControl(opClose, goodbye(reason), deadline) // it is closed anyway
 	}
 	if err := g.Binding().Upgrade(probe, farewell); err != nil {
 		return err
@@ -202,6 +201,7 @@ const patience = time.Hour
 const (
 	opClose = 8
 	opPing  = 9
+	opPong  = 10
 )
 
 // Statuses of RFC 6455, section 7.4.1.
@@ -210,6 +210,11 @@ const (
 	goingAway       = 1001
 	policyViolation = 1008
 )
+
+// goodbye returns the payload of the close frame.
+func goodbye(reason keepalive.Reason) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(status(reason))), reason.String()...)
+}
 
 // status returns the status of the close frame.
 func status(reason keepalive.Reason) int {
