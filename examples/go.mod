@@ -6,11 +6,14 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/eclipse/paho.golang v0.23.0
 	github.com/eclipse/paho.mqtt.golang v1.5.1
+	github.com/gobwas/ws v1.4.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/internal/browsertest v0.0.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
+	github.com/lxzan/gws v1.9.1
 	github.com/mochi-mqtt/server/v2 v2.7.9
+	github.com/olahol/melody v1.4.0
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/pion/dtls/v3 v3.1.15
 	github.com/pires/go-proxyproto v0.15.0
@@ -32,6 +35,11 @@ require (
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.84.0
 	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/gobwas/httphead v0.1.0 // indirect
+	github.com/gobwas/pool v0.2.1 // indirect
 )
 
 require (

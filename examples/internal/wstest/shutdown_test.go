@@ -23,10 +23,9 @@ import (
 func TestAShutdownTellsEachSocket(t *testing.T) {
 	t.Parallel()
 	const sockets, patience = 200, exampletest.Late
-	for _, library := range []string{"gorilla", "coder"} {
-		t.Run(library, func(t *testing.T) {
+	for _, v := range eachLibrary() {
+		t.Run(v.library, func(t *testing.T) {
 			t.Parallel()
-			v := variant{library: library}
 			k, err := keepalive.New(keepalive.Config{Timeout: exampletest.Late, Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: exampletest.Late}})
 			require.NoError(t, err)
 			srv := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
