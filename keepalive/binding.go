@@ -51,6 +51,8 @@ func (b binding) Decide()          { b.visit() }
 func (b binding) Release() bool    { return b.release() }
 func (b binding) Lose()            { b.lose() }
 
+func (b binding) Move(remote net.Addr) error { return b.move(remote) }
+
 func (b binding) Reason() net.Error {
 	if why := b.reason(); why != 0 {
 		return why

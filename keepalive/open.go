@@ -123,6 +123,53 @@ func (g *Guard) identify(remote net.Addr) bool {
 	return true
 }
 
+// move notes another address of the peer, and counts the connection for that one's key. One goroutine at a time may
+// call it.
+func (g *Guard) move(remote net.Addr) error {
+	if !g.isOpen() {
+		return ErrNotGuarded
+	}
+	k := g.keeper
+	p := k.policy.Load()
+	key := ""
+	if p.Room.MaxPerKey > 0 {
+		k.call("Room.Key", func() { key = p.Room.Key(remote) })
+	}
+	old := g.shareNow()
+	share, ok := old, true
+	if old == nil || old.key != key { // else it could be refused for itself
+		share, ok = k.shares.take(key, p.Room.MaxPerKey)
+	}
+	if !ok {
+		k.countRefused(errPerKey)
+		return errPerKey
+	}
+	if share != old {
+		defer func() { k.shares.giveBack(old) }()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isOpen() {
+		old = share // forget has given back the other one
+		return ErrNotGuarded
+	}
+	g.remote = remote
+	if share != old {
+		g.makeRare().share = share
+	}
+	return nil
+}
+
+// shareNow returns the share of the connection, or nil.
+func (g *Guard) shareNow() *share {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.rare.Load(); m != nil {
+		return m.share
+	}
+	return nil
+}
+
 // keep keeps a share until the connection is forgotten. It reports false if the connection is
 // forgotten already.
 func (g *Guard) keep(share *share) bool {
