@@ -40,6 +40,9 @@ type MovingHandler[V any] interface {
 // peer, and a peer that asks two addresses has one session. WrapUDP says so once in the log of k. A server with
 // several addresses listens on each of them, see gnet.Rotate.
 //
+// gnet opens the sockets of further loops after OnBoot, and a datagram before that can begin a session on the wrong
+// loop. With gnet.WithTicker(true) the first OnTick comes after all of them: say only then that the server listens.
+//
 // Everything but a server's UDP passes through. A handler for TCP, too, is wrapped by both functions.
 // The returned handler is for one engine at a time. OnShutdown ends all sessions. k is the caller's to
 // close, after the engine has stopped. gnet on Windows has no socket for each event loop, so there

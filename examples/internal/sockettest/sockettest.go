@@ -119,7 +119,7 @@ func trickles(t *testing.T, s *exampletest.Server) {
 	c := dial(t, s)
 	last := time.Now()
 	require.NoError(t, say(c, "hello"))
-	c.SetPingHandler(func(string) error { return nil }) // a pong would be bytes of the message
+	c.SetPingHandler(func(string) error { return nil })                     // a pong would be bytes of the message
 	exampletest.Trickle(t, c.NetConn(), "\x81\xfe\xff\xff\x01\x02\x03\x04") // text, masked, of 64 KiB
 	exampletest.Gone(t, last, closed(c, "no_answer"))
 }
