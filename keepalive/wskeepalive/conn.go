@@ -91,8 +91,12 @@ func Server(c net.Conn) (net.Conn, error) { return wrap(c, false) }
 //		return wskeepalive.Client(k.Conn(conn))
 //	}
 //
-// With TLS, conn is the *tls.Conn: what Client gets is what the frames are written to. No ping is sent before the
-// server has accepted the handshake, which must be complete within keepalive.Config.Timeout.
+// It is the NetDial of a Dialer of gobwas/ws, the NetDialContext of one of gorilla/websocket, and the DialContext of the
+// http.Transport for coder/websocket; a Dialer of lxzan/gws calls it, see its ClientOption.NewDialer. With TLS, dialer
+// is a tls.Dialer: what Client gets is what the frames are written to. Then it is the NetDialTLSContext or
+// DialTLSContext, and gobwas/ws and lxzan/gws get a URL with ws and not wss, or they encrypt twice.
+//
+// No ping is sent before the server has accepted the handshake, which must be complete within keepalive.Config.Timeout.
 func Client(c net.Conn) (net.Conn, error) { return wrap(c, true) }
 
 func wrap(inner net.Conn, client bool) (net.Conn, error) {
