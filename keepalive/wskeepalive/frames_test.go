@@ -42,7 +42,7 @@ func ends(f *frames, stream []byte) (first string) {
 }
 
 func TestFramesEndWhereTheyEnd(t *testing.T) {
-	for range 2000 {
+	for range 200 {
 		var stream []byte
 		var want string
 		if rand.N(2) == 0 {
@@ -56,7 +56,7 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 			if len(stream) == 0 && (first == request || first == response) {
 				continue
 			}
-			length := []int{0, 1, 125, 126, 127, 200, 0xffff, 0x10000, 70_000}[rand.N(9)]
+			length := []int{0, 1, 125, 126, 127, 200, 0xffff, 0x10000, 3}[rand.N(9)]
 			stream = append(stream, head(first, length, rand.N(2) == 0)...)
 			stream = append(stream, bytes.Repeat([]byte{byte(rand.N(256))}, length)...)
 			want += string(first)
@@ -73,8 +73,8 @@ func TestStreamsWithoutFrames(t *testing.T) {
 		"HTTP/1.1 401 Unauthorized\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\x8a\x00\x8a\x00",
 		"HTTP/1.1 1010 \r\n",
-		"GET / HTTP/1.1\r\n" + strings.Repeat("x", 100_000),
-		"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff" + strings.Repeat("x", 100_000), // the longest one
+		"GET / HTTP/1.1\r\n" + strings.Repeat("x", 10_000),
+		"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff" + strings.Repeat("x", 10_000), // the longest one
 		"\x82\xff\x80\x00\x00\x00\x00\x00\x00\x00"[:9],
 		"\x8a",
 	} {
