@@ -284,7 +284,7 @@ func (c *conn) farewell(why net.Error, deadline time.Time) {
 		return
 	}
 	parted := make(chan struct{})
-	if c.ended {
+	if c.ended || c.client && !c.open.Load() { // the server would wait for a request
 		close(parted)
 	} else {
 		c.bye, c.parted = why.(keepalive.Reason), parted

@@ -240,6 +240,8 @@ func TestNoFrameComesBeforeTheHandshake(t *testing.T) {
 					go func() { _, _ = io.WriteString(peer, "GET / HTTP/1.1\r\n\r\n") }()
 				}
 				read := drained(c)
+				synctest.Wait()
+				begin := time.Now()
 				if why == keepalive.ReasonDrain {
 					keepalive.Of(c).Close(why)
 				}
@@ -247,6 +249,9 @@ func TestNoFrameComesBeforeTheHandshake(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, rest)
 				require.ErrorIs(t, <-read, why)
+				if client && why == keepalive.ReasonDrain {
+					require.Less(t, time.Since(begin), time.Second, "there is no goodbye to wait for")
+				}
 			})
 		}
 	}
