@@ -44,13 +44,17 @@ func Example_client() {
 		return
 	}
 	defer ln.Close()
+	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
 		if conn, err := ln.Accept(); err == nil {
+			defer conn.Close()
 			_, _ = ws.Upgrade(conn)
+			<-ended
 		}
 	}()
 
-	k, err := keepalive.New(keepalive.Config{Timeout: 200 * time.Millisecond})
+	k, err := keepalive.New(keepalive.Config{Timeout: time.Second})
 	if err != nil {
 		return
 	}
