@@ -259,9 +259,9 @@ func (c *conn) end() {
 	}
 }
 
-// probe sends a ping. Before the end of the handshake it sends nothing: then that must come in its place.
+// probe sends a ping, or leaves it to the Write that ends the handshake, or a frame.
 func (c *conn) probe() error {
-	if !c.open.Load() || !c.pinging.CompareAndSwap(false, true) {
+	if !c.pinging.CompareAndSwap(false, true) {
 		return nil
 	}
 	go func() { // it may have to wait for a message being written

@@ -257,6 +257,28 @@ func TestNoFrameComesBeforeTheHandshake(t *testing.T) {
 	}
 }
 
+// A server that takes its time for the handshake pings behind it.
+func TestAPingWaitsForTheEndOfTheHandshake(t *testing.T) {
+	bubble(t, func(t *testing.T, k *keepalive.Keeper) {
+		c, peer := pair(t, k, Server)
+		drained(c)
+		time.Sleep(50 * time.Second)
+		go func() { _, _ = io.WriteString(c, accepted) }()
+		requireBytes(t, peer, accepted+"\x89\x00")
+
+		c, peer = pair(t, k, Client)
+		drained(c)
+		go func() { _, _ = io.WriteString(c, "GET / HTTP/1.1\r\n\r\n") }()
+		requireBytes(t, peer, "GET / HTTP/1.1\r\n\r\n")
+		time.Sleep(50 * time.Second)
+		_, err := io.WriteString(peer, accepted)
+		require.NoError(t, err)
+		begin := time.Now()
+		require.Equal(t, "\x89", readFrame(t, bufio.NewReader(peer)))
+		require.Greater(t, time.Since(begin), 20*time.Second, "the end of the handshake is life")
+	})
+}
+
 // After the program's own close frame nothing more is sent.
 func TestTheProgramsCloseFrameIsTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T, k *keepalive.Keeper) {
@@ -315,8 +337,8 @@ func TestAStuckPingDoesNotHoldUpAWriteBeyondItsDeadline(t *testing.T) {
 // Several writers have a lock for their frames, and pings come all the time.
 func TestFramesStayWholeBesideSeveralWriters(t *testing.T) {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout: time.Hour, Tick: time.Millisecond,
-		Probe: keepalive.Probing{After: 5 * time.Millisecond},
+		Timeout: time.Hour, Tick: 2 * time.Millisecond,
+		Probe: keepalive.Probing{After: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	defer k.Close()
@@ -337,7 +359,7 @@ func TestFramesStayWholeBesideSeveralWriters(t *testing.T) {
 			select {
 			case <-enough:
 				return
-			default:
+			case <-time.After(100 * time.Microsecond): // the Keeper has the processor, too
 			}
 		}
 	}
