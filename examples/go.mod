@@ -6,11 +6,14 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/eclipse/paho.golang v0.23.0
 	github.com/eclipse/paho.mqtt.golang v1.5.1
+	github.com/gobwas/ws v1.4.0
 	github.com/gorilla/websocket v1.5.3
 	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/internal/browsertest v0.0.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
+	github.com/lxzan/gws v1.9.1
 	github.com/mochi-mqtt/server/v2 v2.7.9
+	github.com/olahol/melody v1.4.0
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/pion/dtls/v3 v3.1.15
 	github.com/pires/go-proxyproto v0.15.0
@@ -41,6 +44,8 @@ require (
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
+	github.com/gobwas/httphead v0.1.0 // indirect
+	github.com/gobwas/pool v0.2.1 // indirect
 )
 
 require (

@@ -159,6 +159,58 @@ func (g *Guard) signs(arrived uint64) uint64 {
 	return arrived
 }
 
+// move notes another address of the peer, and counts the connection for that one's key, unless it has a key of SetKey. One
+// goroutine at a time may call it.
+func (g *Guard) move(remote net.Addr) error {
+	if !g.isOpen() {
+		return ErrNotGuarded
+	}
+	k := g.keeper
+	p := k.policy.Load()
+	key := ""
+	if p.Room.MaxPerKey > 0 && g.member() == nil {
+		key = k.addressKey(p, remote)
+	}
+	old := g.shareNow()
+	share, ok := old, true
+	if old == nil || old.key != key { // else it could be refused for itself
+		share, ok = k.shares.take(key, p.Room.MaxPerKey)
+	}
+	if !ok {
+		k.countRefused(errPerKey)
+		return errPerKey
+	}
+	spare := old // what it does not count for in the end
+	if share != old {
+		defer func() { k.shares.giveBack(spare) }()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isOpen() {
+		spare = share // forget has given back the other one
+		return ErrNotGuarded
+	}
+	g.remote = remote
+	switch r := g.makeRare(); {
+	case share == old:
+	case r.share != old || g.memberNow() != nil: // SetKey was faster
+		spare = share
+	default:
+		r.share = share
+	}
+	return nil
+}
+
+// shareNow returns the share of the connection, or nil.
+func (g *Guard) shareNow() *share {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.rare.Load(); m != nil {
+		return m.share
+	}
+	return nil
+}
+
 // keep keeps a share until the connection is forgotten. It reports false if the connection is
 // forgotten already, or has a key of SetKey.
 func (g *Guard) keep(share *share) bool {

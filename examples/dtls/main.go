@@ -74,7 +74,9 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	if err != nil {
 		return err
 	}
-	inner, err := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate))
+	// With connection ids a peer stays the same one when its address changes.
+	inner, err := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate),
+		dtls.WithConnectionIDGenerator(dtls.RandomCIDGenerator(8)))
 	if err != nil {
 		return err
 	}

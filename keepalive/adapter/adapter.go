@@ -165,6 +165,12 @@ type Binding interface {
 	// false without a Reason.
 	Closed(byPeer bool)
 
+	// Move says that the peer has another address from now on. Room.MaxPerKey counts the connection for that one. If it
+	// has too many already, Move returns an error that wraps keepalive.ReasonFull, counts a refusal, and changes nothing.
+	// It returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more. One goroutine at a time may
+	// call it.
+	Move(remote net.Addr) error
+
 	// Lose ends the guarding of a connection without a way to its guard, because the program has
 	// overwritten it. Nobody can have touched the connection, so it stays open. Lose has no effect
 	// after Release and End.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,6 +165,73 @@ func TestStrangersOfUDP(t *testing.T) {
 }
 
 // A handler with both has both wrapped, in either order, and nothing is guarded twice.
+// movers is a MovingHandler with one peer.
+type movers struct {
+	*app
+	mu    sync.Mutex
+	known *udpkeepalive.Session[int]
+	moves int
+}
+
+func (m *movers) OnMove(c gnet.Conn) *udpkeepalive.Session[int] {
+	buf, _ := c.Peek(-1)
+	move := 0
+	_, err := fmt.Sscanf(string(buf), "it is me %d", &move)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil || move <= m.moves { // a replay
+		return nil
+	}
+	m.moves = move
+	return m.known
+}
+
+// The datagrams of a new address may come to another event loop.
+func TestASessionMovesBetweenEventLoops(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, keepalive.Config{Timeout: eternal})
+	m := &movers{app: new(app)}
+	m.onTraffic = func(c gnet.Conn) gnet.Action {
+		session := sessionOf(c)
+		buf, _ := c.Peek(-1)
+		action := gnet.None
+		switch string(buf) {
+		case "reboot":
+			session, _ = session.Restart()
+		case "reboot and go":
+			_, _ = session.Restart()
+			action = gnet.Close
+		}
+		m.mu.Lock()
+		m.known = session
+		m.mu.Unlock()
+		info, _ := keepalive.Of(session).Info()
+		_, _ = fmt.Fprint(c, info.ID)
+		return action
+	}
+	h := WrapUDP[int](m, k).(*datagrams[int])
+	e := runUDP(t, m.app, h, gnet.WithNumEventLoop(4))
+	first := answerUDP(t, e.dial(t), "hello")
+	var last net.Conn
+	for i := range 50 {
+		last = e.dial(t)
+		require.Equal(t, first, answerUDP(t, last, fmt.Sprint("it is me ", i+1)))
+	}
+	h.mu.Lock()
+	require.Greater(t, len(h.of), 1, "one loop has all sessions")
+	h.mu.Unlock()
+	require.Equal(t, 1, k.Len())
+	m.mu.Lock()
+	require.Equal(t, last.LocalAddr().String(), m.known.Peer().String())
+	m.mu.Unlock()
+	require.NotEqual(t, first, answerUDP(t, e.dial(t), "hello"), "a stranger")
+	require.Equal(t, 2, k.Len())
+	require.NotEqual(t, first, answerUDP(t, last, "reboot"))
+	require.Equal(t, 2, k.Len())
+	answerUDP(t, last, "reboot and go")
+	require.Eventually(t, func() bool { return k.Len() == 1 }, eternal, ms)
+}
+
 func TestBothWraps(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"tcp", "udp"} {

@@ -23,6 +23,13 @@ type AcceptingHandler interface {
 	OnStranger(c gnet.Conn) (accept bool)
 }
 
+// MovingHandler is an event handler for WrapUDP whose peers have an identity of the program's, such as the connection id of
+// DTLS. OnMove is asked first about the datagram of an address without a session. It returns the session of a peer that
+// has moved here, also one of another event loop, and nil for a stranger: see udpkeepalive.Conn.Owner.
+type MovingHandler[V any] interface {
+	OnMove(c gnet.Conn) *udpkeepalive.Session[V]
+}
+
 // WrapUDP is Wrap for UDP: k guards the sessions of the engine's UDP sockets, one for each socket and address of
 // a peer, see package udpkeepalive. The SafeContext of a datagram's gnet.Conn is its session, a
 // *udpkeepalive.Session[V]. A gnet.Conn of UDP is good for its OnTraffic only, and the session until
@@ -32,6 +39,9 @@ type AcceptingHandler interface {
 // udp://:9000, the system chooses the address of an answer, most often that of the interface with the route to the
 // peer, and a peer that asks two addresses has one session. WrapUDP says so once in the log of k. A server with
 // several addresses listens on each of them, see gnet.Rotate.
+//
+// gnet opens the sockets of further loops after OnBoot, and a datagram before that can begin a session on the wrong
+// loop. With gnet.WithTicker(true) the first OnTick comes after all of them: say only then that the server listens.
 //
 // Everything but a server's UDP passes through. A handler for TCP, too, is wrapped by both functions.
 // The returned handler is for one engine at a time. OnShutdown ends all sessions. k is the caller's to
@@ -95,7 +105,7 @@ func (d *datagrams[V]) OnTraffic(c gnet.Conn) gnet.Action {
 
 // hear passes a datagram to its session.
 func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V], path udpkeepalive.Path) gnet.Action {
-	if inner, ok := d.EventHandler.(AcceptingHandler); ok && sessions.Find(path) == nil && !inner.OnStranger(c) {
+	if sessions.Find(path) == nil && !d.admit(c, sessions, path) {
 		return gnet.None
 	}
 	session, err := sessions.Heard(path)
@@ -106,8 +116,22 @@ func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V], pat
 	action := d.EventHandler.OnTraffic(c)
 	if action == gnet.Close {
 		_ = session.Close()
+		if again := sessions.Find(path); again != nil { // it was restarted
+			_ = again.Close()
+		}
 	}
 	return action
+}
+
+// admit asks the program about the datagram of an address without a session.
+func (d *datagrams[V]) admit(c gnet.Conn, sessions *udpkeepalive.Sessions[V], path udpkeepalive.Path) bool {
+	if inner, ok := d.EventHandler.(MovingHandler[V]); ok {
+		if session := inner.OnMove(c); session != nil {
+			return sessions.Move(session, path) == nil
+		}
+	}
+	inner, ok := d.EventHandler.(AcceptingHandler)
+	return !ok || inner.OnStranger(c)
 }
 
 // socket returns the sessions of a datagram's socket, or nil after OnShutdown.

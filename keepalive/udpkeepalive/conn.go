@@ -18,9 +18,16 @@ const patience = 10 * time.Millisecond
 
 // Conn is a socket of package net with its sessions. The goroutine in Read decides about them. It calls
 // Accept and the functions of the keepalive.Config, so with one read loop they may use the loop's data
-// without a lock. They must not call Read. OnClose is also called by Close and Session.Close, on their
+// without a lock. They must not call Read. OnClose is also called by Close, Session.Close and Session.Restart, on their
 // goroutine.
 type Conn[V any] struct {
+	// Owner is asked first about the datagram of a path without a session. It returns the session of a peer that has
+	// moved here, by an identity of the program's, such as the connection id of DTLS or QUIC: the session then
+	// moves to the path, and Read returns it with the datagram. Read [Sessions.Move] about who may move a session. If the
+	// move fails, the datagram is dropped. With nil the peer is a stranger. The datagram is valid during the call only.
+	// Nil is for protocols without such an identity. Set it before the first Read.
+	Owner func(datagram []byte, path Path) *Session[V]
+
 	// Accept is asked about the datagram of a peer without a session. If it returns false, there is no
 	// session, and Read reads the next datagram. A server can answer with a cookie, and accept a
 	// peer that returns it: a spoofed address then costs no memory. [Conn.WriteTo] sends it. The datagram is
@@ -74,7 +81,7 @@ func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 			return 0, nil, err
 		}
 		c.read++
-		if c.Accept != nil && c.sessions.Find(path) == nil && !c.Accept(buf[:n], path) {
+		if !c.admit(buf[:n], path) {
 			continue
 		}
 		session, err = c.sessions.Heard(path)
@@ -82,6 +89,19 @@ func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 			return n, session, nil
 		}
 	}
+}
+
+// admit asks the program about the datagram of a path without a session.
+func (c *Conn[V]) admit(datagram []byte, path Path) bool {
+	if c.Owner == nil && c.Accept == nil || c.sessions.Find(path) != nil {
+		return true
+	}
+	if c.Owner != nil {
+		if session := c.Owner(datagram, path); session != nil {
+			return c.sessions.Move(session, path) == nil
+		}
+	}
+	return c.Accept == nil || c.Accept(datagram, path)
 }
 
 // Find returns the session of a path, or nil. It is no sign of life. Any goroutine may call it.

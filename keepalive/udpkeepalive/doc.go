@@ -36,6 +36,13 @@
 // and FirstMessage, and touch the session from then on. Or answer without a session, see
 // Conn.Accept.
 //
+// # A peer that moves, or begins anew
+//
+// A peer with another address, say behind a NAT that has forgotten it, is a stranger. If the protocol has an identity,
+// such as a connection id, Conn.Owner finds its session, and the session moves: see Sessions.Move for who may move
+// one. A peer that begins anew from the same address, such as a device after a power cut, gets another session by
+// Session.Restart.
+//
 // # What does not apply
 //
 // A datagram is all that UDP has: Closing.Mode and Closing.Timeout have no effect. Nor have ReadIdle,

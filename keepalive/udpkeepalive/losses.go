@@ -1,6 +1,7 @@
 package udpkeepalive
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -43,11 +44,11 @@ func (l *losses) spare(g *keepalive.Guard) {
 	if reason != keepalive.ReasonIdle && reason != keepalive.ReasonNoAnswer {
 		return
 	}
-	spared := g.Binding().Scratch()
-	if *spared > 0 && !touched.After(l.time(*spared).Add(blur(info.Timeout))) {
+	scratch := g.Binding().Scratch() // another loop may have the session since it has moved
+	if spared := atomic.LoadUint32(scratch); spared > 0 && !touched.After(l.time(spared).Add(blur(info.Timeout))) {
 		return // nothing was heard since
 	}
-	*spared = uint32(now.Sub(l.begun)/grain) + 1
+	atomic.StoreUint32(scratch, uint32(now.Sub(l.begun)/grain)+1)
 	g.Touch()
 }
 

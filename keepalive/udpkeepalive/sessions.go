@@ -2,6 +2,7 @@ package udpkeepalive
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -38,7 +39,10 @@ type Sessions[V any] struct {
 	keeper *keepalive.Keeper
 	socket Socket
 	queue  queue
-	spare  *Session[V] // never seen by anybody, or nil; for the read loop only
+
+	// begins is held while a session begins, or moves here. It guards spare.
+	begins sync.Mutex
+	spare  *Session[V] // never seen by anybody, or nil
 
 	mu     sync.Mutex
 	of     shrink.Map[key, *Session[V]]
@@ -71,8 +75,9 @@ func (s *Sessions[V]) find(k key) *Session[V] {
 // keepalive.ReasonDrain while the Keeper is draining. Then the program drops the datagram. It returns
 // [net.ErrClosed] after Close. After Keeper.Close there are no new sessions: a peer without a
 // session gets an unguarded one for each datagram.
-func (s *Sessions[V]) Heard(path Path) (*Session[V], error) {
-	k := path.key()
+func (s *Sessions[V]) Heard(path Path) (*Session[V], error) { return s.heard(path.key()) }
+
+func (s *Sessions[V]) heard(k key) (*Session[V], error) {
 	session := s.find(k)
 	if session == nil {
 		var err error
@@ -89,13 +94,29 @@ func (s *Sessions[V]) begin(k key) (*Session[V], error) {
 	if reason := s.keeper.Binder().Refuse(); reason != nil {
 		return nil, reason
 	}
+	session, err := s.admit(k)
+	if err != nil && session != nil {
+		session.end(false)
+		return nil, err
+	}
+	return session, err
+}
+
+// admit is begin without the end of a session that can't stay: the program hears of it without a lock.
+func (s *Sessions[V]) admit(k key) (*Session[V], error) {
+	s.begins.Lock()
+	defer s.begins.Unlock()
+	if session := s.find(k); session != nil {
+		return session, nil // of another goroutine
+	}
 	session := s.spare
 	if session == nil {
 		session = new(Session[V])
 	}
 	s.spare = nil
-	session.sessions, session.key = s, k
-	err := s.keeper.Bind(&session.guard, session, (*place[V])(s), net.UDPAddrFromAddrPort(k.peer))
+	session.first = place[V]{s, k}
+	session.at.Store(&session.first)
+	err := s.keeper.Bind(&session.guard, session, udp[V]{}, net.UDPAddrFromAddrPort(k.peer))
 	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
 		if reason == keepalive.ReasonFull { // before anybody could see it
 			session.guard = keepalive.Guard{}
@@ -106,32 +127,78 @@ func (s *Sessions[V]) begin(k key) (*Session[V], error) {
 	if err != nil { // the Keeper has been closed
 		return session, nil
 	}
-	if !s.keep(session) {
-		session.release()
-		return nil, net.ErrClosed
-	}
-	return session, nil
+	return session, s.keep(session, k)
 }
 
-// keep reports false after Close. The Keeper has shown the session to others before, such as
-// Keeper.Guards: one that was closed meanwhile stays out.
-func (s *Sessions[V]) keep(session *Session[V]) bool {
+// keep returns an error after Close, and if another session has the key. The Keeper has shown the session to others
+// before, such as Keeper.Guards: one that was closed meanwhile stays out.
+func (s *Sessions[V]) keep(session *Session[V], k key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && !session.ended.Load() {
-		s.of.Set(session.key, session)
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.of.Get(k) != nil && s.of.Get(k) != session:
+		return errTaken
+	case !session.ended.Load():
+		s.of.Set(k, session)
 	}
-	return !s.closed
+	return nil
 }
 
-// forget takes a session out of the map, if it is there.
-func (s *Sessions[V]) forget(session *Session[V]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	session.ended.Store(true)
-	if s.of.Get(session.key) == session {
-		s.of.Delete(session.key)
+var errTaken = errors.New("udpkeepalive: the path has a session")
+
+// Move gives a session another path, which has no session yet: its peer has another address, or sends to another one
+// of this machine. The session may be one of other Sessions: from now on the read loop of this socket decides about it.
+// Its Value, its Guard and its age stay; Room.MaxPerKey counts it for the new address. A move is no sign of life, but
+// the datagram is, by the Heard that follows. Datagrams from the path before are those of a stranger.
+//
+// Whoever can make the program call Move takes the session over, and gets its answers. So call it for a datagram that
+// only the peer can have sent, and that is no replay of an older one. If answers are much longer than
+// datagrams, ask the new address for a cookie first: the peer itself may send from the address of a third party.
+//
+// Move returns [net.ErrClosed] after the end of the session or of s, keepalive.ErrArgument for a nil session and for a path
+// without a peer, keepalive.ReasonFull, wrapped, if there are too many of the new address, and an error if the path has
+// another session. Then nothing has changed, but a session that was about to move when s was closed has ended, too.
+func (s *Sessions[V]) Move(session *Session[V], path Path) error {
+	if session == nil || session.at.Load() == nil || !path.Peer.IsValid() {
+		return fmt.Errorf("%w: Move of session %p to peer %v, must be a session of a Read, and an address", keepalive.ErrArgument, session, path.Peer)
 	}
+	stays, err := s.move(session, path)
+	if !stays {
+		session.end(false)
+	}
+	return err
+}
+
+// move is Move without the end of a session that has no place any more.
+func (s *Sessions[V]) move(session *Session[V], path Path) (stays bool, err error) {
+	s.begins.Lock()
+	defer s.begins.Unlock()
+	session.moving.Lock()
+	defer session.moving.Unlock()
+	from, to := session.at.Load(), &place[V]{s, path.key()}
+	switch other := s.find(to.key); {
+	case session.ended.Load():
+		return true, net.ErrClosed
+	case *from == *to:
+		return true, nil
+	case other != nil:
+		return true, errTaken
+	}
+	err = session.guard.Binding().Move(net.UDPAddrFromAddrPort(to.key.peer))
+	if err != nil && !errors.Is(err, keepalive.ErrNotGuarded) { // which is what all sessions are after Keeper.Close
+		return true, err
+	}
+	session.leave(from)
+	session.at.Store(to)
+	if err := s.keep(session, to.key); err != nil {
+		return false, err
+	}
+	if session.ended.Load() {
+		return true, net.ErrClosed
+	}
+	return true, nil
 }
 
 // Decide decides about sessions that are due, behind the datagrams in the socket. read is how many

@@ -1,29 +1,37 @@
 // Package wskeepalive closes a WebSocket when its peer answers no ping, and says goodbye with a
-// close frame. One call after the upgrade does it, for gorilla/websocket and for
-// coder/websocket, plain and over TLS. The package imports neither of them.
+// close frame: for any library, plain and over TLS. The package imports none of them.
 //
 //	httpkeepalive.Wrap(srv, k)
 //	err := srv.Serve(k.Listener(ln)) // or srv.ServeTLS
 //
 // and in a handler
 //
+//	w = wskeepalive.Hijacker(httpkeepalive.Guard(r), w)
+//	conn, _, _, err := ws.UpgradeHTTP(r, w) // of gobwas/ws, or what your library has
+//
+// [Hijacker] puts a connection below the library that knows frames: it hears pongs, and writes pings between two frames
+// of the program's. It is for gobwas/ws, lxzan/gws and olahol/melody, and any other library that hijacks the connection
+// of a request. With melody, set Config.PingPeriod and PongWait to a thousand hours, or its own come first. [Server] is
+// for programs without net/http, and [Client] for the client's side: a server that hangs is noticed in the same way.
+//
+// With gorilla/websocket and coder/websocket, one call after the upgrade does it, too, by the library's own pings:
+//
 //	ws, err := upgrader.Upgrade(w, r, nil) // or websocket.Accept
 //	...
 //	guard := httpkeepalive.Guard(r)
 //	err = wskeepalive.Gorilla(guard, ws) // or wskeepalive.Coder
 //
-// The program reads and writes as always. As both libraries demand, some goroutine must always
+// The program reads and writes as always. As these libraries demand, some goroutine must always
 // be reading: otherwise nobody hears the pongs.
 //
-//   - A pong is life. So is a whole message, if the program calls guard.Touch for it: that
+//   - A pong is life. So is a whole message, with Gorilla and Coder if the program calls guard.Touch for it: that
 //     saves the next ping. Bytes are not life, so a trickled message keeps no connection.
 //   - A peer is asked after half of keepalive.Config.Timeout. Config.Probe has the times;
 //     Probe.Send can stay nil. Without an answer the connection is closed with
 //     keepalive.ReasonNoAnswer.
 //   - Before any close by the Keeper, the peer gets a close frame. Its text is the name of the
 //     keepalive.Reason. Its status is 1001 (going away) if a client should connect again, 1000
-//     after a keepalive.ReasonLocal, and else 1008 (policy violation). The library writes the
-//     frame, so the frame never comes in the middle of another one.
+//     after a keepalive.ReasonLocal, and else 1008 (policy violation). It never comes in the middle of another frame.
 //   - A pending read then returns an error with the Reason in it. The cause of guard.Context has
 //     it, too.
 //   - A peer still busy with a long message is not silent, as long as it takes some of it. This
@@ -76,8 +84,7 @@ func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
 	}
 	farewell := func(why net.Error, deadline time.Time) {
 		reason := why.(keepalive.Reason)
-		code := binary.BigEndian.AppendUint16(nil, uint16(status(reason)))
-		_ = ws.WriteControl(opClose, append(code, reason.String()...), deadline) // it is closed anyway
+		_ = ws.WriteControl(opClose, goodbye(reason), deadline) // it is closed anyway
 	}
 	if err := g.Binding().Upgrade(probe, farewell); err != nil {
 		return err
@@ -202,6 +209,7 @@ const patience = time.Hour
 const (
 	opClose = 8
 	opPing  = 9
+	opPong  = 10
 )
 
 // Statuses of RFC 6455, section 7.4.1.
@@ -210,6 +218,11 @@ const (
 	goingAway       = 1001
 	policyViolation = 1008
 )
+
+// goodbye returns the payload of the close frame.
+func goodbye(reason keepalive.Reason) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(status(reason))), reason.String()...)
+}
 
 // status returns the status of the close frame.
 func status(reason keepalive.Reason) int {

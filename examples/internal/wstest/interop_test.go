@@ -4,6 +4,8 @@ package wstest
 
 import (
 	"bufio"
+	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,5 +48,47 @@ func TestPython(t *testing.T) {
 		line, err = out.ReadString('\n')
 		require.NoError(t, err, line)
 		require.Equal(t, "1001 no_answer\n", line)
+	})
+}
+
+const pythonServer = `
+import asyncio, websockets
+
+async def echo(ws):
+    async for message in ws:
+        await ws.send(message)
+
+async def main():
+    async with websockets.serve(echo, "127.0.0.1", 0, ping_interval=None) as server:
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await asyncio.get_running_loop().create_future()
+
+asyncio.run(main())
+`
+
+// A server that was stopped still has its sockets open.
+func TestAPythonServerThatStops(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client) {
+		if c.overTLS {
+			return
+		}
+		p := exampletest.Run(t, exampletest.Program(t, "python3-websockets", "/usr/bin/python3", "-c", pythonServer))
+		port, err := bufio.NewReader(p.Out).ReadString('\n')
+		require.NoError(t, err, port)
+		s := c.connect(t, "127.0.0.1:"+strings.TrimSpace(port))
+		require.NoError(t, s.write([]byte("hello")))
+		got, err := s.read()
+		require.NoError(t, err)
+		require.Equal(t, "hello", string(got))
+		read := make(chan error, 1)
+		go func() {
+			_, err := s.read()
+			read <- err
+		}()
+		require.Eventually(t, func() bool { return c.keeper.Stats().Probes >= 4 }, exampletest.Late, time.Millisecond, "two timeouts")
+		require.Equal(t, 1, c.keeper.Len())
+		require.NoError(t, p.Process.Signal(syscall.SIGSTOP))
+		require.ErrorIs(t, <-read, net.ErrClosed)
+		require.Eventually(t, func() bool { return c.keeper.Stats().Closed[keepalive.ReasonNoAnswer] == 1 }, exampletest.Late, time.Millisecond)
 	})
 }

@@ -15,9 +15,9 @@ import (
 
 // A browser answers pings by itself, and tells its page of the close frame.
 func TestThePage(t *testing.T) {
-	for _, library := range []string{"gorilla", "coder"} {
-		t.Run(library, func(t *testing.T) {
-			s := start(t, variant{library: library}, func(ws socket, _ *keepalive.Guard) error {
+	for _, v := range eachLibrary() {
+		t.Run(v.library, func(t *testing.T) {
+			s := start(t, v, func(ws socket, _ *keepalive.Guard) error {
 				_, err := ws.read()
 				return err
 			})

@@ -22,11 +22,14 @@ import (
 // A connection that has asked for nothing yet does not cost the others their close frames.
 func TestAShutdownTellsEachSocket(t *testing.T) {
 	t.Parallel()
-	const sockets, patience = 200, exampletest.Late
-	for _, library := range []string{"gorilla", "coder"} {
-		t.Run(library, func(t *testing.T) {
+	const patience = exampletest.Late
+	for _, v := range eachLibrary() {
+		t.Run(v.library, func(t *testing.T) {
 			t.Parallel()
-			v := variant{library: library}
+			sockets := 200
+			if v.hijack { // the same code for each library
+				sockets = 20
+			}
 			k, err := keepalive.New(keepalive.Config{Timeout: exampletest.Late, Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: exampletest.Late}})
 			require.NoError(t, err)
 			srv := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,79 +32,44 @@ func TestMain(m *testing.M) { exampletest.Main(m) }
 
 // variants are the servers under test.
 var variants = []variant{
-	{"gorilla", false, keepalive.ActivityRead},
-	{"gorilla", true, keepalive.ActivityReadWrite},
-	{"coder", false, keepalive.ActivityManual},
-	{"coder", true, keepalive.ActivityRead},
+	{"gorilla", false, false, keepalive.ActivityRead},
+	{"gorilla", false, true, keepalive.ActivityReadWrite},
+	{"coder", false, false, keepalive.ActivityManual},
+	{"coder", false, true, keepalive.ActivityRead},
+	{"coder", true, true, keepalive.ActivityRead},
+	{"gobwas", true, false, keepalive.ActivityReadWrite},
+	{"gobwas", true, true, keepalive.ActivityRead},
+	{"gws", true, true, keepalive.ActivityManual},
+	{"melody", true, false, keepalive.ActivityRead},
 }
 
 type variant struct {
 	library  string
+	hijack   bool // wskeepalive.Hijacker, and no function for the library
 	overTLS  bool
 	activity keepalive.Activity // of other connections: none matters for a WebSocket
+}
+
+// eachLibrary returns a variant for each library, without TLS.
+func eachLibrary() (one []variant) {
+	for _, v := range variants {
+		if !slices.ContainsFunc(one, func(other variant) bool { return other.library == v.library }) {
+			v.overTLS = false
+			one = append(one, v)
+		}
+	}
+	return one
 }
 
 // each runs a test with each variant at the same time.
 func each(t *testing.T, test func(t *testing.T, v variant)) {
 	t.Parallel()
 	for _, v := range variants {
-		t.Run(fmt.Sprintf("library=%s/tls=%v", v.library, v.overTLS), func(t *testing.T) {
+		t.Run(fmt.Sprintf("library=%s/hijack=%v/tls=%v", v.library, v.hijack, v.overTLS), func(t *testing.T) {
 			t.Parallel()
 			test(t, v)
 		})
 	}
-}
-
-// socket is what a handler does with a WebSocket of either library.
-type socket interface {
-	read() (message []byte, err error)
-	write(message []byte) error
-}
-
-type gorillaSocket struct {
-	*gorilla.Conn
-	mu sync.Mutex // one writer at a time
-}
-
-func (s *gorillaSocket) read() ([]byte, error) {
-	_, message, err := s.ReadMessage()
-	return message, err
-}
-
-func (s *gorillaSocket) write(message []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.WriteMessage(gorilla.BinaryMessage, message)
-}
-
-type coderSocket struct{ *coder.Conn }
-
-func (s *coderSocket) read() ([]byte, error) {
-	_, message, err := s.Read(context.Background())
-	return message, err
-}
-
-func (s *coderSocket) write(message []byte) error {
-	return s.Write(context.Background(), coder.MessageBinary, message)
-}
-
-// upgrade is the part of the handler under test.
-func (v variant) upgrade(t *testing.T, w http.ResponseWriter, r *http.Request) (socket, func()) {
-	guard := httpkeepalive.Guard(r)
-	if v.library == "gorilla" {
-		ws, err := (&gorilla.Upgrader{}).Upgrade(w, r, nil)
-		if err != nil {
-			return nil, nil
-		}
-		require.NoError(t, wskeepalive.Gorilla(guard, ws))
-		return &gorillaSocket{Conn: ws}, func() { ws.Close() }
-	}
-	ws, err := coder.Accept(w, r, nil)
-	if err != nil {
-		return nil, nil
-	}
-	require.NoError(t, wskeepalive.Coder(guard, ws))
-	return &coderSocket{ws}, func() { _ = ws.CloseNow() }
 }
 
 // end is the end of a WebSocket.
@@ -241,7 +207,7 @@ func (s *server) requireEnd(t *testing.T, reason keepalive.Reason) {
 	}
 	err := <-s.errs
 	require.ErrorIs(t, err, net.ErrClosed)
-	if s.library == "gorilla" { // coder may say no more than that
+	if s.library != "coder" { // which may say no more than that
 		require.ErrorIs(t, err, reason)
 	}
 	require.Empty(t, s.told)
@@ -316,19 +282,23 @@ func TestMessagesKeepASocket(t *testing.T) {
 	})
 }
 
-// With gorilla a ping of the peer's own is life, too.
+// A ping of the peer's own is life, too, but for coder without Hijacker.
 func TestPingsOfThePeerKeepASocket(t *testing.T) {
-	t.Parallel()
-	s := start(t, variant{library: "gorilla"}, echo)
-	c := s.dial(t)
-	c.SetPingHandler(func(string) error { return nil })
-	pongs := 0
-	c.SetPongHandler(func(string) error { pongs++; return nil })
-	read := make(chan error, 1)
-	go func() { read <- requireGoodbye(gorilla.CloseGoingAway, "no_answer", c)() }()
-	last := exampletest.Talk(t, func() error { return c.WriteControl(gorilla.PingMessage, nil, time.Now().Add(timeout)) })
-	exampletest.Gone(t, last, func() error { return <-read })
-	require.Positive(t, pongs, "they are answered as before")
+	each(t, func(t *testing.T, v variant) {
+		if v.library == "coder" && !v.hijack {
+			return
+		}
+		s := start(t, v, echo)
+		c := s.dial(t)
+		c.SetPingHandler(func(string) error { return nil })
+		pongs := 0
+		c.SetPongHandler(func(string) error { pongs++; return nil })
+		read := make(chan error, 1)
+		go func() { read <- requireGoodbye(gorilla.CloseGoingAway, "no_answer", c)() }()
+		last := exampletest.Talk(t, func() error { return c.WriteControl(gorilla.PingMessage, nil, time.Now().Add(timeout)) })
+		exampletest.Gone(t, last, func() error { return <-read })
+		require.Positive(t, pongs, "they are answered as before")
+	})
 }
 
 // Bytes are no life.
