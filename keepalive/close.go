@@ -33,7 +33,7 @@ func (v *visit) end(out rules.Outcome) {
 	if v.leaveToLayers(reason) {
 		closing = Closing{Timeout: closing.Timeout}
 	}
-	if reason.isStall() {
+	if out.Reset {
 		closing = Closing{Timeout: closing.Timeout, Mode: CloseReset}
 	}
 	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close

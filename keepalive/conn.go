@@ -315,7 +315,7 @@ func (c *conn) refuse(reason Reason) {
 func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 	g, mode, reason := c.guard, CloseMode(e.Mode), e.Reason.(Reason)
 	up := g.upgradeNow()
-	if reason.isStall() {
+	if reason.isStall() && mode == CloseReset {
 		up = nil
 	}
 	if up != nil {

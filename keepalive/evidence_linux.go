@@ -79,7 +79,9 @@ func (e *evidence) fill(info *unix.TCPInfo) {
 	e.answered = info.Bytes_acked
 	e.unsent = info.Notsent_bytes > 0
 	e.pending = e.unsent || info.Unacked > 0
-	e.flying, e.left = info.Unacked > 0, sentAtLeast(info)
+	if e.flying = info.Unacked > 0; e.flying {
+		e.left = sentAtLeast(info)
+	}
 	e.busy = time.Duration(info.Busy_time) * time.Microsecond
 	e.queued = int(info.Notsent_bytes)
 	e.delivery, e.retransmits = info.Delivery_rate, int(info.Total_retrans)

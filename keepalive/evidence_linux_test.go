@@ -65,11 +65,15 @@ func TestWhatASocketTells(t *testing.T) {
 	e = tell(under)
 	require.True(t, e.pending)
 	require.False(t, e.unsent)
+	require.True(t, e.flying)
+	require.Equal(t, 2*time.Second-tooOld, e.left)
 	waits := info
 	waits.Notsent_bytes = 1
 	e = tell(waits)
 	require.True(t, e.pending)
 	require.True(t, e.unsent)
+	require.False(t, e.flying)
+	require.Equal(t, 1, e.queued)
 }
 
 func TestRoundedUpToMilliseconds(t *testing.T) {

@@ -95,7 +95,7 @@ func (d *decision) doomed() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
-	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true, Paced: d.p.Paced && d.s.Doom.End.isPaced()}, true
+	return Outcome{Do: Close, Why: d.s.Doom.Why, Anyway: true, Paced: d.p.Paced && d.s.Doom.End.isPaced(), Reset: d.s.Doom.End == UnlessTaken}, true
 }
 
 // EndsBetween returns why the connection is to end between two exchanges, or 0.

@@ -145,6 +145,7 @@ type Outcome struct {
 	Why    Reason
 	Anyway bool // close it even if it was touched meanwhile
 	Paced  bool // close it only if the pace allows that, or else decide anew
+	Reset  bool // its peer takes nothing, so neither does it take a last word
 
 	Stall Stall // what to remember of the bytes that wait, for Evidence.Stall
 

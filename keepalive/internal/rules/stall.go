@@ -51,6 +51,7 @@ func (d *decision) stalled() (Outcome, bool) {
 	if !ended && why == WriteStall { // a dry run counts it once
 		d.stall.Since = Never
 	}
+	out.Reset = ended // also if a drain was to end it before
 	return out, ended
 }
 

@@ -167,6 +167,8 @@ func TestWriteStallAndMaxUnsent(t *testing.T) {
 				var out rules.Outcome
 				s, out = rules.Decide(&p, s, &e, r.now)
 				q, out.Stall = out.Stall, rules.Stall{}
+				require.Equal(t, out.Do == rules.Close, out.Reset)
+				out.Reset = false
 				require.Equal(t, r.want, out, "row %d, at %v; state %+v %+v", i, time.Duration(r.now), s, q)
 			}
 			s.Doom = rules.Doom{}
