@@ -28,7 +28,7 @@ import (
 )
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8088", "address to listen on, `host:port`; port 0 is any free one")
+	addr := flag.String("addr", "127.0.0.1:8091", "address to listen on, `host:port`; port 0 is any free one")
 	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent; a quarter of it is how long a stream may be quiet")
 	flag.Parse()
 	switch {
