@@ -3,11 +3,13 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -42,7 +44,13 @@ type Session struct {
 // them all.
 type guarded struct {
 	io.Closer
+	life context.Context // of the connection
 	stop func() bool
+}
+
+// isLeaving reports whether the Keeper has closed the connection for its client to come back on another node.
+func (g *guarded) isLeaving() bool {
+	return errors.Is(context.Cause(g.life), keepalive.ReasonDrain)
 }
 
 // leave says what becomes of a session after it has left its node.
@@ -102,8 +110,13 @@ func (s *Session) Reason() Reason {
 }
 
 // Close ends the session because its connection has ended. It does not wait for Redis, and does
-// not close the connection. It returns nil, and calling it again does nothing.
+// not close the connection. It returns nil, and calling it again does nothing. If Config.Keeper has
+// closed the connection with keepalive.ReasonDrain, Close is Detach.
 func (s *Session) Close() error {
+	if g, ok := s.conn.(*guarded); ok && g.isLeaving() {
+		s.Detach()
+		return nil
+	}
 	s.node.release(s, ReasonClosed, leaveEnd)
 	return nil
 }
@@ -134,11 +147,11 @@ func (s *Session) finish(reason Reason, left leave) bool {
 }
 
 // follow closes the session when the life of its guarded connection ends.
-func (s *Session) follow(life context.Context) {
+func (s *Session) follow(g *guarded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over == 0 {
-		s.conn.(*guarded).stop = context.AfterFunc(life, func() { _ = s.Close() })
+		g.stop = context.AfterFunc(g.life, func() { _ = s.Close() })
 	}
 }
 
