@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,15 +76,28 @@ listen front
 	return nil, errors.New("haproxy does not listen")
 }
 
-// freeAddr returns an address of the loopback interface that nobody has. The system gives higher ports to outgoing
-// connections, and there are many: one of them could have the port of a server that restarts.
-func freeAddr() (string, error) {
-	var err error
-	for range 100 {
-		var ln net.Listener
-		if ln, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000)))); err == nil {
-			return ln.Addr().String(), ln.Close()
-		}
+// ownHost returns an address of the loopback interface for the servers of one run. Where there is more than
+// 127.0.0.1, as on Linux, it is another one. Outgoing connections come from 127.0.0.1, and they are so many that one
+// of them could have the port of a server that restarts.
+func ownHost() string {
+	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "127.0.0.1"
 	}
-	return "", err
+	_ = ln.Close()
+	return host
+}
+
+// freeAddrs returns some addresses that nobody has.
+func freeAddrs(host string, n int) (addrs []string, err error) {
+	for range n {
+		ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close() // when all are known, or two could be the same
+		addrs = append(addrs, ln.Addr().String())
+	}
+	return addrs, nil
 }

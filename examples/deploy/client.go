@@ -50,7 +50,7 @@ type client struct {
 type tally struct {
 	online, pending atomic.Int64
 
-	mu sync.Mutex
+	mu sync.Mutex // also held while a request begins
 	clientsReport
 }
 
@@ -116,6 +116,7 @@ func runClients(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		case <-ctx.Done():
 		}
 	}
+	t.report(stdout, false) // locked once, so each request either counts as pending or does not begin
 	for end := time.Now().Add(patience); t.pending.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(reporting)
 	}
@@ -242,6 +243,20 @@ func (c *client) left(bye bool, err error) {
 	})
 }
 
+// begin begins a request, unless no more are to begin.
+func (c *client) begin() bool {
+	c.tally.mu.Lock()
+	defer c.tally.mu.Unlock()
+	if c.asking.Err() != nil {
+		return false
+	}
+	c.number++
+	c.pending = true
+	c.tally.pending.Add(1)
+	return true
+}
+
+// settle ends a request. The figures have it already: without pending requests they are complete.
 func (c *client) settle() {
 	c.pending = false
 	c.tally.pending.Add(-1)
@@ -258,9 +273,9 @@ func (c *client) ask(ctx context.Context, conn net.Conn, answers <-chan struct{}
 			case <-ctx.Done():
 				return
 			}
-			c.number++
-			c.pending = true
-			c.tally.pending.Add(1)
+			if !c.begin() {
+				return
+			}
 		}
 		_, _ = fmt.Fprintf(conn, "DO %d\n", c.number) // an error ends the session
 		select {
@@ -272,7 +287,7 @@ func (c *client) ask(ctx context.Context, conn net.Conn, answers <-chan struct{}
 				return
 			}
 		}
-		c.settle()
 		c.tally.count(func(r *clientsReport) { r.Answered++ })
+		c.settle()
 	}
 }

@@ -25,6 +25,7 @@ type deploy struct {
 	out    io.Writer
 	began  time.Time
 	prefix string // of all keys in Redis
+	host   string // of all addresses
 
 	fleet     bool
 	redis     *redisserver.Server // nil without a fleet
@@ -94,7 +95,7 @@ func (l *lastLines) String() string {
 }
 
 func newDeploy(cfg config, fleet bool, out io.Writer) *deploy {
-	return &deploy{cfg: cfg, fleet: fleet, out: out, began: time.Now(), prefix: "deploy-" + rand.Text()[:8]}
+	return &deploy{cfg: cfg, fleet: fleet, out: out, began: time.Now(), prefix: "deploy-" + rand.Text()[:8], host: ownHost()}
 }
 
 func (d *deploy) say(format string, args ...any) {
@@ -133,13 +134,11 @@ func (d *deploy) open(ctx context.Context) (err error) {
 		return err
 	}
 	for i := range d.cfg.servers {
-		s := &restarted{name: fmt.Sprint("server-", i+1)}
-		if s.addr, err = freeAddr(); err != nil {
+		addrs, err := freeAddrs(d.host, 2)
+		if err != nil {
 			return err
 		}
-		if s.admin, err = freeAddr(); err != nil {
-			return err
-		}
+		s := &restarted{name: fmt.Sprint("server-", i+1), addr: addrs[0], admin: addrs[1]}
 		d.servers = append(d.servers, s)
 		if err := d.start(ctx, s); err != nil {
 			return err
@@ -159,17 +158,17 @@ func (d *deploy) open(ctx context.Context) (err error) {
 
 // come starts a balancer with its clients.
 func (d *deploy) come(first, clients int) error {
-	addr, err := freeAddr()
+	addrs, err := freeAddrs(d.host, 1)
 	if err != nil {
 		return err
 	}
-	b, err := startBalancer(d.dir, addr, d.servers, clients, d.cfg.delay)
+	b, err := startBalancer(d.dir, addrs[0], d.servers, clients, d.cfg.delay)
 	if err != nil {
 		return err
 	}
 	d.balancers = append(d.balancers, b)
 	c := &crowd{said: new(lastLines), report: new(latest[clientsReport])}
-	c.Process, err = startSelf(c.report.hear, c.said.add, nil, asClients, "-addr", addr, "-first", strconv.Itoa(first), "-clients", strconv.Itoa(clients), "-every", d.cfg.every.String())
+	c.Process, err = startSelf(c.report.hear, c.said.add, nil, asClients, "-addr", addrs[0], "-first", strconv.Itoa(first), "-clients", strconv.Itoa(clients), "-every", d.cfg.every.String())
 	if err == nil {
 		d.crowds = append(d.crowds, c)
 	}

@@ -5,7 +5,7 @@
 //	go build -o new ./hand-over && mv new web && kill -HUP "$(cat web.pid)"
 //
 // Both processes accept until the new one serves. Then the old one closes its listener, answers its requests,
-// and sends its WebSockets away with close frames, spread over half of -drain: their clients come back to the new one.
+// and sends its WebSockets away with close frames, spread over a quarter of -drain: their clients come back to the new one.
 // What is left after -drain is cut. If the new one does not serve within -start, the old one serves on.
 //
 // It does not work as the first process of a container: the container ends with the old one.
@@ -46,7 +46,7 @@ func main() {
 	flag.StringVar(&o.pidFile, "pid", "", "`file` for the number of the process that serves (empty: none)")
 	flag.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long a connection may be silent")
 	flag.DurationVar(&o.start, "start", 10*time.Second, "how long a new process may take until it serves")
-	flag.DurationVar(&o.drain, "drain", 20*time.Second, "how long the old one may take to leave; its goodbyes are spread over half of that")
+	flag.DurationVar(&o.drain, "drain", 20*time.Second, "how long the old one may take to leave; its goodbyes are spread over a quarter of that")
 	flag.Parse()
 	for name, value := range map[string]time.Duration{"timeout": o.timeout, "start": o.start, "drain": o.drain} {
 		if value <= 0 {
@@ -129,7 +129,7 @@ func upgrade(upgrader *tableflip.Upgrader, hup <-chan os.Signal, logger *slog.Lo
 func leave(srv *http.Server, k *keepalive.Keeper, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	_ = k.Drain(ctx, limit/2) // Shutdown says what is left
+	_ = k.Drain(ctx, limit/4) // Shutdown says what is left
 	return httpkeepalive.Shutdown(ctx, srv, k)
 }
 
