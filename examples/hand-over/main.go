@@ -42,7 +42,7 @@ func main() {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP) // first of all: SIGHUP would end the process
 	var o options
-	flag.StringVar(&o.addr, "addr", "127.0.0.1:8088", "address to listen on, `host:port`; port 0 is any free one")
+	flag.StringVar(&o.addr, "addr", "127.0.0.1:8091", "address to listen on, `host:port`; port 0 is any free one")
 	flag.StringVar(&o.pidFile, "pid", "", "`file` for the number of the process that serves (empty: none)")
 	flag.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long a connection may be silent")
 	flag.DurationVar(&o.start, "start", 10*time.Second, "how long a new process may take until it serves")
