@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
 
-// build builds all examples of one folder. The fleet has tests of its own.
+// build builds all examples of one folder. The fleet and the deploy have tests of their own.
 func build(t *testing.T) (dir string, names []string) {
 	dir = t.TempDir()
 	found, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
 	args := []string{"build", "-o", dir}
 	for _, file := range found {
-		if name := filepath.Dir(file); name != "fleet" {
+		if name := filepath.Dir(file); name != "fleet" && name != "deploy" {
 			names = append(names, name)
 			args = append(args, "./"+name)
 		}

@@ -616,6 +616,41 @@ func TestASessionOfAGuardedConnectionEndsWithIt(t *testing.T) {
 	})
 }
 
+// A Keeper that drains spreads its goodbyes. Whoever comes back in time was never away.
+func TestASessionOfADrainedConnectionWaitsToBeResumed(t *testing.T) {
+	for name, after := range map[string]func(s *Session){
+		"by the node":    func(*Session) {},
+		"by the program": func(s *Session) { _ = s.Close() }, // its Read has returned
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k, _, guarded := newGuarded(t)
+				f := newFleet(t, 1, nodeConfig)
+				cfg := nodeConfig
+				cfg.Keeper = k
+				n := f.add(t, "drained", cfg)
+				sessions := map[string]*Session{}
+				for _, id := range []string{"back", "gone"} {
+					s, err := n.Register(ctx, guarded, id, nil)
+					require.NoError(t, err)
+					sessions[id] = s
+				}
+				context.AfterFunc(keepalive.Of(guarded).Context(), func() { after(sessions["back"]) })
+				require.NoError(t, k.Drain(ctx, time.Second))
+				time.Sleep(time.Second)
+				require.Equal(t, ReasonDetached, sessions["back"].Reason())
+				s, _ := register(t, f.nodes[0], "back")
+				require.True(t, s.Resumed())
+				require.Empty(t, f.diary.offlines())
+				time.Sleep(2 * cfg.withDefaults().Resume)
+				require.Equal(t, ReasonDetached, f.diary.by()["gone"].Reason)
+				require.Len(t, f.diary.offlines(), 1)
+				require.True(t, s.Alive())
+			})
+		})
+	}
+}
+
 func TestAKickedSessionsGuardedConnectionIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		k, _, guarded := newGuarded(t)

@@ -38,25 +38,23 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	if conn == nil {
 		return nil, fmt.Errorf("%w: conn is nil, must be a connection", ErrArgument)
 	}
-	var guard *keepalive.Guard
-	var life context.Context
+	var g *guarded
 	if n.cfg.Keeper != nil {
-		guard = keepalive.Of(conn)
-		if life = guard.Context(); life.Err() != nil {
-			return nil, context.Cause(life)
+		g = &guarded{Closer: conn, guard: keepalive.Of(conn)}
+		g.life = g.guard.Context()
+		if g.life.Err() != nil {
+			return nil, context.Cause(g.life)
 		}
+		conn = g
 	}
 	s := &Session{node: n, id: id, conn: conn, meta: string(meta), slot: n.slotOf(id)}
-	if life != nil {
-		s.conn = &guarded{Closer: conn, guard: guard}
-	}
 	answer, err := n.ask(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	n.tellOnline(s, answer, false)
-	if life != nil {
-		s.follow(life)
+	if g != nil {
+		s.follow(g)
 	}
 	return s, nil
 }

@@ -45,12 +45,14 @@ type Session struct {
 type guarded struct {
 	io.Closer
 	guard *keepalive.Guard
+	life  context.Context // of the connection
 	stop  func() bool
 }
 
-// wasShed reports whether the Keeper closes the connection for its client to come back on another node.
-func (g *guarded) wasShed() bool {
-	return g.guard.Binding().Reason() == net.Error(keepalive.ReasonShed)
+// isLeaving reports whether the Keeper has closed the connection for its client to come back on another node.
+func (g *guarded) isLeaving() bool {
+	why := g.guard.Binding().Reason()
+	return why == net.Error(keepalive.ReasonDrain) || why == net.Error(keepalive.ReasonShed)
 }
 
 // leave says what becomes of a session after it has left its node.
@@ -111,9 +113,9 @@ func (s *Session) Reason() Reason {
 
 // Close ends the session because its connection has ended. It does not wait for Redis, and does
 // not close the connection. It returns nil, and calling it again does nothing. If Config.Keeper closes the connection with
-// keepalive.ReasonShed, Close is Detach: the client is to come back on another node.
+// keepalive.ReasonDrain or keepalive.ReasonShed, Close is Detach: the client is to come back on another node.
 func (s *Session) Close() error {
-	if g, ok := s.conn.(*guarded); ok && g.wasShed() {
+	if g, ok := s.conn.(*guarded); ok && g.isLeaving() {
 		s.Detach()
 	} else {
 		s.node.release(s, ReasonClosed, leaveEnd)
@@ -147,11 +149,11 @@ func (s *Session) finish(reason Reason, left leave) bool {
 }
 
 // follow closes the session when the life of its guarded connection ends.
-func (s *Session) follow(life context.Context) {
+func (s *Session) follow(g *guarded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over == 0 {
-		s.conn.(*guarded).stop = context.AfterFunc(life, func() { _ = s.Close() })
+		g.stop = context.AfterFunc(g.life, func() { _ = s.Close() })
 	}
 }
 
