@@ -1,9 +1,6 @@
 package connpool
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // conn is a connection of a pool, from the end of its dial until it is closed. Pool.mu
 // guards all of it but value, pool and gen: these don't change.
@@ -25,6 +22,8 @@ type conn[T any] struct {
 	lost  int64         // Group.lost then
 	oldAt time.Duration // by Group.now: too old from then on, or never
 	aging bool          // the timer's deadline is oldAt
+
+	loan *loan[T] // nil without LeakAfter; does not change
 
 	idle         bool // in Pool.idle
 	newer, older *conn[T]
@@ -96,6 +95,15 @@ func (p *Pool[T]) start(c *conn[T]) {
 		// Start fails only after the wheel has stopped, and then the pool is closed.
 		_ = p.group.wheel.Start(&c.timer, c, d)
 	}
+	p.watch(c)
+}
+
+// stop ends the deadlines of a connection that leaves the pool.
+func (c *conn[T]) stop() {
+	c.timer.Remove()
+	if c.loan != nil {
+		c.loan.timer.Remove()
+	}
 }
 
 // arm sets the deadline of a newly idle connection. p.mu must be held.
@@ -136,13 +144,10 @@ func (p *Pool[T]) keep(c *conn[T]) {
 		p.kept--
 		p.dialMore()
 	}()
-	if p.cfg.Check != nil {
+	if p.tend != nil {
 		ctx, cancel := bounded(p.ctx, p.cfg.CheckTimeout)
 		defer cancel()
-		check := func(ctx context.Context, value T) error {
-			return p.protect(func() error { return p.cfg.Check(ctx, value) })
-		}
-		if !p.sound(ctx, c, check, p.end) {
+		if !p.sound(ctx, c, p.tend, p.end) {
 			return
 		}
 	}
