@@ -13,6 +13,8 @@ type conn[T any] struct {
 	// turn. It is odd while the connection is in use.
 	turn uint64
 
+	loan *loan[T] // nil without LeakAfter; set once
+
 	// timer is due when the connection has been idle for MaxIdleTime, or is too old. Each
 	// return touches it. If it becomes due while the connection is in use, it stays
 	// undecided until the return.
@@ -22,8 +24,6 @@ type conn[T any] struct {
 	lost  int64         // Group.lost then
 	oldAt time.Duration // by Group.now: too old from then on, or never
 	aging bool          // the timer's deadline is oldAt
-
-	loan *loan[T] // nil without LeakAfter; does not change
 
 	idle         bool // in Pool.idle
 	newer, older *conn[T]
