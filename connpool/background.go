@@ -3,9 +3,9 @@ package connpool
 import "time"
 
 // A pool closes connections in the background, checks those kept for MinIdle, and reports leaks. A
-// function of the user may hang there, and must hold up neither the wheel, nor another pool, nor a Get. So each
-// pool has goroutines for it, as long as there is something to do: at most as many as the Group
-// has workers, and as many again for each second in which a job waits for the others.
+// function of the user may hang there, and must hold up neither the wheel, nor another pool, nor a
+// Get. So each pool has goroutines for it, as long as there is something to do: at most as many as
+// the Group has workers, and as many again for each second in which a job waits for the others.
 
 // waitForHelp is how long a job waits until there are more goroutines.
 const waitForHelp = time.Second

@@ -50,9 +50,9 @@ func bounded(ctx context.Context, limit time.Duration) (context.Context, context
 
 // trial is one call of a check, on a goroutine of its own.
 type trial struct {
-	over chan struct{} // closed at the end, unless the trial is left alone
-	err  error
-	at   any // value of a panic
+	over     chan struct{} // closed at the end, unless nobody waits for it
+	err      error
+	panicked any // value of a panic, or nil
 
 	// decided is set by the first of two: the check that has ended, and the caller who no longer
 	// waits for it.
@@ -71,16 +71,16 @@ func (p *Pool[T]) guard(check func(context.Context, T) error) func(context.Conte
 		t := &trial{over: make(chan struct{}), err: errNoConn}
 		go func() {
 			defer func() {
-				t.at = recover()
+				t.panicked = recover()
 				p.tried(t)
 			}()
 			t.err = check(ctx, value)
 		}()
-		if !t.wait(ctx) && p.leave(t) {
+		if !t.wait(ctx) && p.giveUp(t) {
 			return errHangs
 		}
-		if t.at != nil {
-			panic(t.at)
+		if t.panicked != nil {
+			panic(t.panicked)
 		}
 		return t.err
 	}
@@ -103,8 +103,8 @@ func (t *trial) wait(ctx context.Context) bool {
 	}
 }
 
-// leave leaves a check alone. It reports false if the check has just ended.
-func (p *Pool[T]) leave(t *trial) bool {
+// giveUp ends the wait for a check that hangs. It reports false if the check has just ended.
+func (p *Pool[T]) giveUp(t *trial) bool {
 	p.hanging.Add(1)
 	if !t.decided.Swap(true) {
 		return true
@@ -121,8 +121,8 @@ func (p *Pool[T]) tried(t *trial) {
 		return
 	}
 	p.hanging.Add(-1)
-	if t.at != nil {
-		p.report(t.at)
+	if t.panicked != nil {
+		p.report(t.panicked)
 	}
 }
 

@@ -17,7 +17,8 @@ func (p *Pool[T]) Close() error {
 
 // Shutdown is [Pool.Close], and also waits for the connections in use: each is closed when it
 // comes back. If the context ends first, Shutdown returns its error, wrapped with the number of
-// connections left: in use, being closed, and being dialed. A connection in use is never closed
+// connections left (in use, being closed, and being dialed) and of closes, checks and reports in the
+// background. A connection in use is never closed
 // under its user, since not everything with a Close can bear it. It stays open until it comes
 // back, or until the process ends. With [Config.LeakAfter] its Get is known.
 //
@@ -63,8 +64,8 @@ func (p *Pool[T]) wait(ctx context.Context, leases bool) error {
 	defer p.mu.Unlock()
 	for p.working > 0 || leases && p.open > 0 {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("connpool: closed, with %d connections in use, %d being closed and %d being dialed: %w",
-				p.inUse(), p.closing, p.dialing, err)
+			return fmt.Errorf("connpool: closed, with %d connections in use, %d being closed, %d being dialed, and %d jobs in the background: %w",
+				p.inUse(), p.closing, p.dialing, p.working-p.dialing, err)
 		}
 		p.less.Wait()
 	}

@@ -82,7 +82,7 @@ func TestShutdownEndsWithItsContextAndLeavesWhatIsInUse(t *testing.T) {
 		err = p.Shutdown(ctx)
 		require.Equal(t, time.Minute, time.Since(begin))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "connpool: closed, with 2 connections in use, 0 being closed and 1 being dialed: ")
+		require.ErrorContains(t, err, "connpool: closed, with 2 connections in use, 0 being closed, 1 being dialed, and 0 jobs in the background: ")
 		require.ErrorIs(t, get2(p), ErrClosed)
 		leave() // it was not closed
 
@@ -91,7 +91,7 @@ func TestShutdownEndsWithItsContextAndLeavesWhatIsInUse(t *testing.T) {
 		require.ErrorIs(t, p.Shutdown(over), context.Canceled)
 		go func() { _ = l.Put() }()
 		synctest.Wait()
-		require.ErrorContains(t, p.Shutdown(over), "1 connections in use, 1 being closed and 1 being dialed")
+		require.ErrorContains(t, p.Shutdown(over), "1 connections in use, 1 being closed, 1 being dialed")
 		release()
 		again := later(func() error { return p.Shutdown(bg) })
 		pass(2 * time.Hour)
