@@ -75,9 +75,9 @@ type loan[T any] struct {
 
 // notice is what is told of one lease.
 type notice[T any] struct {
-	leak    Leak[T]
 	trace   *trace
-	telling bool // a job in the background tells of it
+	untold  []Leak[T] // the leak, its return, or both
+	telling bool      // a job in the background tells of it
 }
 
 // watch makes the loan of a new connection. p.mu must be held.
@@ -105,34 +105,34 @@ func (l *loan[T]) due(t *timer) {
 	}
 	p.leaks++
 	p.leaking++
-	l.notice = &notice[T]{trace: l.trace, leak: Leak[T]{Conn: l.conn.value, Out: time.Since(l.since)}}
-	p.tell(l.notice)
+	l.notice = &notice[T]{trace: l.trace}
+	l.tell(false)
 }
 
 // end ends a lease. Pool.mu must be held.
 func (l *loan[T]) end() {
-	p, n := l.conn.pool, l.notice
-	if n != nil {
-		p.leaking--
-		n.leak.Out, n.leak.Returned = time.Since(l.since), true
-		p.tell(n)
+	if l.notice != nil {
+		l.conn.pool.leaking--
+		l.tell(true)
 	}
 	l.trace, l.notice = nil, nil
 }
 
-// tell calls OnLeak in the background. A return during the call is told after it. p.mu must be
+// tell calls OnLeak in the background: for the leak first, and then for the return. Pool.mu must be
 // held.
-func (p *Pool[T]) tell(n *notice[T]) {
+func (l *loan[T]) tell(returned bool) {
+	p, n := l.conn.pool, l.notice
+	n.untold = append(n.untold, Leak[T]{Conn: l.conn.value, Out: time.Since(l.since), Returned: returned})
 	if n.telling {
 		return
 	}
 	n.telling = true
 	p.begin(func() {
 		defer func() { n.telling = false }()
-		for told := false; !told; {
-			leak := n.leak
-			p.onLeak(leak, n.trace)
-			told = n.leak.Returned == leak.Returned
+		for len(n.untold) > 0 {
+			next := n.untold[0]
+			n.untold = n.untold[1:]
+			p.onLeak(next, n.trace)
 		}
 	})
 }

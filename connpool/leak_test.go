@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 // leaks are the reports of a pool.
@@ -169,28 +171,33 @@ func TestWhatIsNotOutIsNotReported(t *testing.T) {
 	})
 }
 
-// Nobody waits for a report, and the return is told after the leak.
+// Nobody waits for a report. One hangs and another has not begun: the returns are told after them.
 func TestOnLeakMayHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		g, err := NewGroup(wheel.Config{Workers: 1})
+		require.NoError(t, err)
+		defer g.Close()
 		gate := make(chan struct{})
 		var told leaks
-		p, _, _ := newLeakPool(t, Config[*fake]{OnLeak: func(l Leak[*fake]) {
+		p, _, _ := newLeakPool(t, Config[*fake]{Group: g, OnLeak: func(l Leak[*fake]) {
 			<-gate
 			told.add(l)
 		}})
-		back, out := get(t, p), get(t, p)
-		pass(2 * time.Second)
-		require.NoError(t, back.Put())
-		require.NoError(t, get(t, p).Put(), "nobody waits for the report")
+		a, b, out := get(t, p), get(t, p), get(t, p)
+		pass(1500 * ms)
+		require.Equal(t, 3, p.Stats().Leaking)
+		require.NoError(t, a.Put())
+		require.NoError(t, b.Put())
+		require.NoError(t, get(t, p).Put())
 		require.Equal(t, 1, p.Stats().Leaking)
-		require.EqualValues(t, 2, p.Stats().Leaks)
+		require.EqualValues(t, 3, p.Stats().Leaks)
 		require.Empty(t, told.take())
 		close(gate)
 		of := map[*fake][]bool{}
 		for _, l := range told.take() {
 			of[l.Conn] = append(of[l.Conn], l.Returned)
 		}
-		require.Equal(t, map[*fake][]bool{back.Conn: {false, true}, out.Conn: {false}}, of)
+		require.Equal(t, map[*fake][]bool{a.Conn: {false, true}, b.Conn: {false, true}, out.Conn: {false}}, of)
 		require.NoError(t, out.Put())
 		require.Len(t, told.take(), 1)
 	})
