@@ -100,7 +100,9 @@ func (l *loan[T]) due(t *timer) {
 	p := l.conn.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.trace == nil || !t.IsDue() { // not in use, or in use by the next one
+	// Not in use, or in use by the next one, or told already: a timer touched meanwhile may be due
+	// again, and two workers come for it.
+	if l.trace == nil || l.notice != nil || !t.IsDue() {
 		return
 	}
 	p.leaks++

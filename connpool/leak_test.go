@@ -87,6 +87,7 @@ func TestALeaseThatIsOutForTooLongIsReportedOnceWithTheStackOfItsGet(t *testing.
 					require.Contains(t, all[0].Stack, t.Name()[:20])
 					require.Equal(t, 1, p.Stats().Leaking)
 
+					l.conn.loan.due(&l.conn.loan.timer) // another worker
 					pass(5 * time.Second)
 					require.Empty(t, told.take(), "once")
 					require.Zero(t, l.Conn.why(), "it is still in use")
