@@ -2,10 +2,10 @@ package connpool
 
 import "time"
 
-// A pool closes connections in the background, and checks those kept for MinIdle. A function of
-// the user may hang there, and must hold up neither the wheel, nor another pool, nor a Get. So each
-// pool has goroutines for it, as long as there is something to do: at most as many as the Group
-// has workers, and as many again for each second in which a job waits for the others.
+// A pool closes connections in the background, checks those kept for MinIdle, and reports leaks. A
+// function of the user may hang there, and must hold up neither the wheel, nor another pool, nor a
+// Get. So each pool has goroutines for it, as long as there is something to do: at most as many as
+// the Group has workers, and as many again for each second in which a job waits for the others.
 
 // waitForHelp is how long a job waits until there are more goroutines.
 const waitForHelp = time.Second
@@ -19,16 +19,9 @@ type background struct {
 }
 
 // begin starts a job in the background. The job is called with p.mu held, and may release it
-// meanwhile. Close of the pool waits for jobs begun before it. p.mu must be held.
+// meanwhile. Close of the pool waits for it. p.mu must be held.
 func (p *Pool[T]) begin(job func()) {
-	if !p.closed {
-		p.started.Add(1)
-		begun := job
-		job = func() {
-			defer p.started.Done()
-			begun()
-		}
-	}
+	p.working++
 	p.background.jobs = append(p.background.jobs, job)
 	p.employ(1)
 }
@@ -80,6 +73,17 @@ func (p *Pool[T]) work() {
 		if b.jobs = b.jobs[1:]; len(b.jobs) == 0 {
 			b.jobs = nil
 		}
-		job()
+		p.do(job)
 	}
+}
+
+func (p *Pool[T]) do(job func()) {
+	defer p.worked()
+	job()
+}
+
+// worked notes the end of a dial or a job. p.mu must be held.
+func (p *Pool[T]) worked() {
+	p.working--
+	p.less.Broadcast()
 }

@@ -38,9 +38,9 @@ const (
 
 // Config is the config of a [Pool]. Dial is required.
 //
-// The functions are called with no lock held and may call the pool, except for Close of the
-// pool and of its Group: it waits for the functions called by the pool itself. If a Check
-// or CheckPut panics in Get or Put, the connection is closed, and the panic goes on to
+// The functions are called with no lock held and may call the pool, except for Close and Shutdown
+// of the pool and of its Group: they wait for the functions called by the pool itself. If a Check
+// or CheckPut panics in Get or Put, the connection is closed, and the value of the panic goes on to
 // their caller. Any other panic is reported, see [wheel.Config].OnPanic.
 type Config[T any] struct {
 	// Dial opens a connection. Its context ends after DialTimeout, and when the pool is
@@ -99,6 +99,11 @@ type Config[T any] struct {
 	// dial or for a connection put back. So peers that have vanished without a word make a Get
 	// slower, and fail none. Zero means 1s. Negative means the whole context of Get, and in
 	// the background and in Put for ever.
+	//
+	// A check that has not returned 0.5s after the end of its context hangs. The connection is
+	// closed under it, and nobody waits for it any longer. To this end checks other than Alive run on
+	// a goroutine of their own, for a microsecond or two. While as many checks of the pool hang as
+	// its Group has workers, no more are begun, and connections that would need a check are closed.
 	CheckTimeout time.Duration
 
 	// CheckAfter is how long a connection must have been idle to be checked, to one or two
@@ -111,8 +116,19 @@ type Config[T any] struct {
 	// check.
 	CheckPut func(ctx context.Context, c T) error
 
+	// LeakAfter is how long a lease may be out before it is reported to OnLeak, not early, and at most
+	// two ticks late. Its connection stays in use. The stack of each Get is kept for the report, which
+	// costs half a microsecond and an allocation. Set LeakAfter longer than the longest use. Zero
+	// means no reports.
+	LeakAfter time.Duration
+
+	// OnLeak is told of each lease that is out for longer than LeakAfter, and again when it comes
+	// back. It is called in the background, for several leases at the same time. Nil means a line
+	// on slog's default logger: Warn, and Info for a return.
+	OnLeak func(Leak[T])
+
 	// Group shares its wheel with the pool. Nil means a wheel of the pool's own. Its tick
-	// is 100ms, or a tenth of the shortest MaxIdleTime, MaxAge or CheckAfter below a
+	// is 100ms, or a tenth of the shortest MaxIdleTime, MaxAge, LeakAfter or CheckAfter below a
 	// second.
 	Group *Group
 }
@@ -126,8 +142,12 @@ func (cfg Config[T]) withDefaults() (Config[T], error) {
 	if cfg.Close == nil {
 		cfg.Close = func(c T, _ Reason) { _ = any(c).(io.Closer).Close() }
 	}
+	if cfg.OnLeak == nil {
+		cfg.OnLeak = logLeak[T]
+	}
 	cfg.MaxIdleTime = orNever(cfg.MaxIdleTime, defaultIdleTime)
 	cfg.MaxAge = orNever(cfg.MaxAge, never)
+	cfg.LeakAfter = orNever(cfg.LeakAfter, never)
 	cfg.DialTimeout = orNever(cfg.DialTimeout, defaultDialTimeout)
 	cfg.CheckTimeout = orNever(cfg.CheckTimeout, defaultCheckTimeout)
 	if cfg.MaxOpen == 0 {
@@ -175,6 +195,10 @@ func (cfg Config[T]) check() error {
 		return fmt.Errorf("%w: MaxAge %v, must not be negative", ErrArgument, cfg.MaxAge)
 	case !(cfg.MaxAgeJitter < 1): // NaN included
 		return fmt.Errorf("%w: MaxAgeJitter %v, must be less than 1", ErrArgument, cfg.MaxAgeJitter)
+	case cfg.LeakAfter < 0:
+		return fmt.Errorf("%w: LeakAfter %v, must not be negative", ErrArgument, cfg.LeakAfter)
+	case cfg.OnLeak != nil && cfg.LeakAfter == 0:
+		return fmt.Errorf("%w: OnLeak is set, and LeakAfter is 0", ErrArgument)
 	case cfg.CheckAfter < 0:
 		return fmt.Errorf("%w: CheckAfter %v, must not be negative", ErrArgument, cfg.CheckAfter)
 	case cfg.CheckAfter > 0 && cfg.Check == nil:

@@ -28,6 +28,8 @@ func TestImpossibleConfigsAreErrorsThatNameTheValue(t *testing.T) {
 		"MaxAgeJitter NaN, must be less than 1":                {Dial: dial, MaxAgeJitter: math.NaN()},
 		"CheckAfter -1s, must not be negative":                 {Dial: dial, Check: Alive, CheckAfter: -time.Second},
 		"CheckAfter 1s, and Check is nil":                      {Dial: dial, CheckAfter: time.Second},
+		"LeakAfter -1ns, must not be negative":                 {Dial: dial, LeakAfter: -1},
+		"OnLeak is set, and LeakAfter is 0":                    {Dial: dial, OnLeak: func(Leak[net.Conn]) {}},
 		"CheckTimeout 1s, and both Check and CheckPut are nil": {Dial: dial, CheckTimeout: time.Second},
 	} {
 		_, err := New(cfg)
@@ -50,6 +52,9 @@ func TestExtremeDurationsDoNotOverflow(t *testing.T) {
 		{MaxIdleTime: math.MaxInt64 - 1, MaxAge: math.MaxInt64 - 1, MaxAgeJitter: -1},
 		{MaxIdleTime: math.MaxInt64 - 1, MaxAge: 1, Check: Alive, CheckAfter: math.MaxInt64},
 		{MaxIdleTime: -1, Check: Alive, CheckTimeout: math.MaxInt64},
+		{MaxIdleTime: -2, LeakAfter: math.MaxInt64},
+		{MaxIdleTime: -3, LeakAfter: math.MaxInt64 - 1},
+		{MaxIdleTime: -4, LeakAfter: 1},
 		{MaxIdleTime: -1, Check: Alive, CheckPut: Alive, CheckTimeout: math.MaxInt64 - 1},
 		{MaxIdleTime: math.MaxInt64, MaxAge: math.MaxInt64, MaxAgeJitter: math.Inf(-1), DialTimeout: math.MaxInt64},
 		{MaxOpen: math.MaxInt, MaxIdle: math.MaxInt, MinIdle: 1, MaxAgeJitter: 1e-300, MaxAge: 1},

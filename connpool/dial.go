@@ -48,13 +48,12 @@ func (p *Pool[T]) dialMore() {
 	for p.dialing < wanted && p.dialing < p.cfg.MaxOpen-p.open {
 		p.dialing++
 		p.dials++
-		p.started.Add(1)
+		p.working++
 		go p.dial(p.dialCtx, p.gen)
 	}
 }
 
 func (p *Pool[T]) dial(ctx context.Context, gen uint64) {
-	defer p.started.Done()
 	var value T
 	err := errNoConn
 	defer func() { p.dialed(value, err, gen) }()
@@ -84,6 +83,7 @@ func isNil[T any](value T) bool {
 func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer p.worked()
 	p.dialing--
 	if err != nil {
 		p.dialErrors++

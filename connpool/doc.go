@@ -25,8 +25,20 @@
 // A connection is with one user at a time. A returned [Lease] is void: using it again is an
 // error and harms nobody. The longest wait is served first. If a context ends during the
 // hand-over, the connection goes to the next. There are never more than MaxOpen
-// connections, also counting those being dialed and closed. A failed dial, a check that hangs
-// until its context is done, a panic in a function: none of them costs a slot.
+// connections, also counting those being dialed and closed. A failed dial, a check that hangs, a
+// panic in a function: none of them costs a slot.
+//
+// # A lease that nobody puts back
+//
+// It takes its slot with it, and at last every Get waits. With LeakAfter the pool tells who has it:
+//
+//	LeakAfter: time.Minute,
+//	OnLeak: func(l connpool.Leak[net.Conn]) {
+//		log.Printf("%v out for %v (returned: %v)\n%s", l.Conn.LocalAddr(), l.Out, l.Returned, l.Stack)
+//	},
+//
+// The connection stays with its user. The deadline of each lease is a timer in the wheel of the
+// pool. [Pool.Shutdown] waits for leases until its context ends, and says how many are still out.
 //
 // # When not to use this package
 //

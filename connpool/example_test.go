@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/connpool"
@@ -152,4 +154,41 @@ func ExampleConfig_close() {
 	_ = lease.Drop()
 	_ = p.Close()
 	// Output: closed: dropped
+}
+
+// A lease that nobody puts back is reported, with the place of its Get.
+func ExampleLeak() {
+	reported := make(chan connpool.Leak[net.Conn])
+	p, err := connpool.New(connpool.Config[net.Conn]{
+		Dial: func(context.Context) (net.Conn, error) {
+			c, _ := net.Pipe()
+			return c, nil
+		},
+		LeakAfter: 50 * time.Millisecond,
+		OnLeak:    func(l connpool.Leak[net.Conn]) { reported <- l },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lease, err := p.Get(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	leak := <-reported
+	fmt.Println("returned:", leak.Returned)
+	function, _, _ := strings.Cut(leak.Stack, "\n")
+	fmt.Println(path.Base(function))
+	_ = lease.Put()
+	fmt.Println("returned:", (<-reported).Returned)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	fmt.Println(p.Shutdown(ctx))
+	// Output:
+	// returned: false
+	// connpool_test.ExampleLeak()
+	// returned: true
+	// <nil>
 }

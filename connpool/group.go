@@ -1,6 +1,9 @@
 package connpool
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -40,8 +43,8 @@ type timer = wheel.TimerOf[entry]
 
 // member is a pool of any type.
 type member interface {
-	shut() // closes the pool, without waiting for its own work
-	wait()
+	shut() // closes the pool, without waiting
+	wait(ctx context.Context, leases bool) error
 }
 
 // NewGroup starts a wheel for pools; the zero config is useful. [wheel.Config].Workers is
@@ -76,6 +79,16 @@ func NewGroup(cfg wheel.Config) (*Group, error) {
 // Close closes all pools of the group, waits as their Close does, and stops the wheel.
 // Closing again does nothing. It returns nil, always.
 func (g *Group) Close() error {
+	_ = g.finish(context.Background(), false)
+	return nil
+}
+
+// Shutdown is [Group.Close], and also waits for the connections in use, as [Pool.Shutdown] does. If
+// the context ends first, Shutdown returns the error of one of the pools with connections left.
+// The wheel has stopped then, too.
+func (g *Group) Shutdown(ctx context.Context) error { return g.finish(ctx, true) }
+
+func (g *Group) finish(ctx context.Context, leases bool) error {
 	g.mu.Lock()
 	g.closed = true
 	pools := slices.Collect(maps.Keys(g.pools))
@@ -83,11 +96,20 @@ func (g *Group) Close() error {
 	for _, p := range pools {
 		p.shut()
 	}
+	var first error
+	left := 0
 	for _, p := range pools {
-		p.wait()
+		if err := p.wait(ctx, leases); err != nil {
+			first = cmp.Or(first, err)
+			left++
+			continue // for another Shutdown
+		}
 		g.leave(p)
 	}
 	g.wheel.Stop()
+	if left > 0 {
+		return fmt.Errorf("connpool: %d of %d pools: %w", left, len(pools), first)
+	}
 	return nil
 }
 
@@ -99,7 +121,7 @@ func (g *Group) Len() int {
 }
 
 // Stats returns the figures of the wheel. Its timers are the connections of all pools, and
-// the pools in a pause between dials.
+// the pools in a pause between dials. With [Config].LeakAfter each connection has two.
 func (g *Group) Stats() wheel.Stats { return g.wheel.Stats() }
 
 // now is the time since the start, in whole ticks, with the time left out by the wheel. It

@@ -1,9 +1,6 @@
 package connpool
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // conn is a connection of a pool, from the end of its dial until it is closed. Pool.mu
 // guards all of it but value, pool and gen: these don't change.
@@ -15,6 +12,8 @@ type conn[T any] struct {
 	// turn goes up with each hand-over and with each return. So a lease is valid for one
 	// turn. It is odd while the connection is in use.
 	turn uint64
+
+	loan *loan[T] // nil without LeakAfter; set once
 
 	// timer is due when the connection has been idle for MaxIdleTime, or is too old. Each
 	// return touches it. If it becomes due while the connection is in use, it stays
@@ -96,6 +95,15 @@ func (p *Pool[T]) start(c *conn[T]) {
 		// Start fails only after the wheel has stopped, and then the pool is closed.
 		_ = p.group.wheel.Start(&c.timer, c, d)
 	}
+	p.watch(c)
+}
+
+// stop ends the deadlines of a connection that leaves the pool.
+func (c *conn[T]) stop() {
+	c.timer.Remove()
+	if c.loan != nil {
+		c.loan.timer.Remove()
+	}
 }
 
 // arm sets the deadline of a newly idle connection. p.mu must be held.
@@ -136,13 +144,10 @@ func (p *Pool[T]) keep(c *conn[T]) {
 		p.kept--
 		p.dialMore()
 	}()
-	if p.cfg.Check != nil {
+	if p.tend != nil {
 		ctx, cancel := bounded(p.ctx, p.cfg.CheckTimeout)
 		defer cancel()
-		check := func(ctx context.Context, value T) error {
-			return p.protect(func() error { return p.cfg.Check(ctx, value) })
-		}
-		if !p.sound(ctx, c, check, p.end) {
+		if !p.sound(ctx, c, p.tend, p.end) {
 			return
 		}
 	}

@@ -64,9 +64,10 @@ func (l Lease[T]) Take() (T, error) {
 	if !l.finish() {
 		return none, ErrReturned
 	}
-	l.conn.timer.Remove()
+	l.conn.stop()
 	p.open--
 	p.taken++
+	p.less.Broadcast()
 	p.dialMore()
 	return l.conn.value, nil
 }
@@ -78,6 +79,9 @@ func (l Lease[T]) finish() bool {
 		return false
 	}
 	l.conn.turn++
+	if l.conn.loan != nil {
+		l.conn.loan.end()
+	}
 	return true
 }
 
@@ -85,6 +89,15 @@ func (l Lease[T]) finish() bool {
 func (p *Pool[T]) lend(c *conn[T]) Lease[T] {
 	c.turn++
 	return Lease[T]{Conn: c.value, conn: c, turn: c.turn}
+}
+
+// lent notes that Get returns a connection. by is its caller, or nil without LeakAfter. p.mu must be
+// held.
+func (p *Pool[T]) lent(c *conn[T], by *trace) {
+	p.gets++
+	if c.loan != nil {
+		c.loan.begin(by)
+	}
 }
 
 // giveBack is Put. p.mu must be held, and is released while a function of the user runs.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // A naive pool is compared with the real one after each operation: the open connections,
-// the result of Get, and the time of each close.
+// the result of Get, and the time of each close and of each report of a leak.
 
 func TestPoolAgreesWithModel(t *testing.T) {
 	for seed := range uint64(60) {
@@ -54,11 +55,15 @@ type model struct {
 	cfg  Config[*fake]
 	idle []*modelConn // the newest last
 	held []modelLease
+
+	mu     sync.Mutex
+	leaked map[*fake]bool // reported, and not returned
 }
 
 type modelLease struct {
 	Lease[*fake]
 	*modelConn
+	got time.Time
 }
 
 func compare(t *testing.T, ops []byte) {
@@ -70,7 +75,7 @@ func compare(t *testing.T, ops []byte) {
 		ops = ops[1:]
 		return int(b)
 	}
-	m := &model{t: t, s: &fakeServer{t: t}}
+	m := &model{t: t, s: &fakeServer{t: t}, leaked: map[*fake]bool{}}
 	m.cfg = Config[*fake]{
 		MaxOpen:      1 + next()%6,
 		MaxIdle:      next() % 4,
@@ -78,6 +83,8 @@ func compare(t *testing.T, ops []byte) {
 		MaxAge:       []time.Duration{0, 500 * ms, 3 * time.Second, time.Minute}[next()%4],
 		MaxAgeJitter: -1,
 		Check:        m.s.check,
+		LeakAfter:    2 * time.Second,
+		OnLeak:       m.leak,
 	}
 	if next()%2 == 0 {
 		m.cfg.CheckAfter = time.Second
@@ -128,6 +135,32 @@ func (m *model) check() {
 	require.Equal(m.t, len(m.held), st.InUse)
 	require.Equal(m.t, len(m.idle)+len(m.held), m.s.openNow())
 	require.Zero(m.t, st.Waiting+st.Dialing)
+	m.checkLeaks()
+}
+
+func (m *model) leak(l Leak[*fake]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.leaked[l.Conn] != l.Returned {
+		m.t.Errorf("connection %d reported, returned: %v", l.Conn.id, l.Returned)
+	}
+	m.leaked[l.Conn] = !l.Returned
+}
+
+func (m *model) checkLeaks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	leaking := 0
+	for _, l := range m.held {
+		out, leaked := time.Since(l.got), m.leaked[l.fake]
+		if leaked {
+			leaking++
+			require.GreaterOrEqual(m.t, out, m.cfg.LeakAfter, "connection %d was reported early", l.id)
+		} else {
+			require.LessOrEqual(m.t, out, m.cfg.LeakAfter+2*m.p.group.Stats().Tick, "connection %d was not reported", l.id)
+		}
+	}
+	require.Equal(m.t, leaking, m.p.Stats().Leaking)
 }
 
 // mayBeGone reports whether an idle connection was closed, and fails the test if it was too
@@ -170,7 +203,7 @@ func (m *model) get() {
 		if err == nil && l.Conn == c.fake {
 			idle := time.Since(c.since)
 			require.False(m.t, c.broken && idle >= m.cfg.CheckAfter+2*tick, "%v", idle)
-			m.held = append(m.held, modelLease{l, c})
+			m.held = append(m.held, modelLease{l, c, time.Now()})
 			return
 		}
 		switch c.why() {
@@ -189,7 +222,7 @@ func (m *model) get() {
 	}
 	require.NoError(m.t, err)
 	require.Equal(m.t, dialed, l.Conn.id, "a new one")
-	m.held = append(m.held, modelLease{l, &modelConn{fake: l.Conn, born: time.Now()}})
+	m.held = append(m.held, modelLease{l, &modelConn{fake: l.Conn, born: time.Now()}, time.Now()})
 }
 
 // pick takes one of the connections in use.

@@ -24,11 +24,11 @@ type Pool[T any] struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// started counts the pool's own work: dials, closes, and checks for MinIdle. It goes up only
-	// under mu, and only while the pool is not closed.
-	started sync.WaitGroup
+	panics  atomic.Uint64
+	hanging atomic.Int64 // checks that nobody waits for any more
 
-	panics atomic.Uint64
+	// tend is Check for MinIdle: it reports a panic. Nil means no check.
+	tend func(ctx context.Context, c T) error
 
 	// mu guards the fields below. While it is held, nothing blocks and no function of the
 	// user runs. A lock of the wheel may be taken under it.
@@ -48,11 +48,17 @@ type Pool[T any] struct {
 	dialing int // at most MaxOpen together with open
 	closing int // open connections being closed, or about to be
 	kept    int // open connections in a check to stay for MinIdle
+	leaking int // leases that are out and were reported
+
+	// working counts the pool's own work: dials, and the jobs in the background. less tells
+	// of each decrease of working and of open.
+	working int
+	less    sync.Cond
 
 	pause    *timer // ends the pause in dials for MinIdle; nil means no pause
 	failures int    // failed dials in a row
 
-	gets, waits, taken, dials, dialErrors uint64
+	gets, waits, taken, dials, dialErrors, leaks uint64
 
 	waitTime time.Duration
 	ended    Counts
@@ -75,7 +81,14 @@ func New[T any](cfg Config[T]) (*Pool[T], error) {
 			return nil, err
 		}
 	}
+	p.less.L = &p.mu
 	p.background.most = p.group.workers
+	if cfg.Check != nil {
+		p.tend = p.guard(func(ctx context.Context, c T) error {
+			return p.protect(func() error { return cfg.Check(ctx, c) })
+		})
+	}
+	p.cfg.Check, p.cfg.CheckPut = p.guard(cfg.Check), p.guard(cfg.CheckPut)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
 	if !p.group.join(p) {
@@ -90,7 +103,7 @@ func New[T any](cfg Config[T]) (*Pool[T], error) {
 
 // tick returns the tick of a wheel for this config.
 func (cfg Config[T]) tick() time.Duration {
-	shortest := min(cfg.MaxIdleTime, cfg.MaxAge)
+	shortest := min(cfg.MaxIdleTime, cfg.MaxAge, cfg.LeakAfter)
 	if cfg.CheckAfter > 0 {
 		shortest = min(shortest, cfg.CheckAfter)
 	}
@@ -103,6 +116,10 @@ func (cfg Config[T]) tick() time.Duration {
 // fails while it waits, and [ErrClosed] after Close. It waits for no Close of a connection,
 // unless MaxOpen leaves no other room. For its checks, see Config.CheckTimeout.
 func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
+	var by *trace
+	if p.cfg.LeakAfter != never {
+		by = caller()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var checks checks
@@ -116,7 +133,7 @@ func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 			return Lease[T]{}, ErrClosed
 		}
 		if enough || p.idle.n == 0 { // after enough checks: the next connection may be no better
-			return p.await(ctx, p.queue(again))
+			return p.await(ctx, p.queue(again), by)
 		}
 		c := p.idle.pop()
 		why, check := p.judge(c)
@@ -128,7 +145,7 @@ func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 		case why != 0:
 			p.discard(c, why)
 		case !check || p.sound(checks.within(ctx, p.cfg.CheckTimeout), c, p.cfg.Check, p.discard):
-			p.gets++
+			p.lent(c, by)
 			return lease, nil
 		}
 	}
@@ -182,7 +199,7 @@ func (p *Pool[T]) unfit(c *conn[T]) Reason {
 	}
 }
 
-// sound checks a connection without a user. If the check fails or panics, sound calls end.
+// sound checks a connection without a user. If the check fails, panics or hangs, sound calls end.
 // p.mu must be held, and is released while the check runs.
 func (p *Pool[T]) sound(
 	ctx context.Context, c *conn[T], check func(context.Context, T) error, end func(*conn[T], Reason),
@@ -217,10 +234,11 @@ func (p *Pool[T]) close(c *conn[T], why Reason) {
 		p.mu.Lock()
 		p.open--
 		p.closing--
+		p.less.Broadcast()
 		p.ended[why]++
 		p.dialMore()
 	}()
-	c.timer.Remove()
+	c.stop()
 	_ = p.protect(func() error {
 		p.cfg.Close(c.value, why)
 		return nil
@@ -246,39 +264,6 @@ func (p *Pool[T]) discardIdle(why Reason) {
 	for c := p.idle.oldest; c != nil; c = p.idle.oldest {
 		p.idle.remove(c)
 		p.discard(c, why)
-	}
-}
-
-// Close closes the idle connections, side by side. Every Get, waiting or new, returns [ErrClosed]. Close
-// waits for the dials, checks and closes begun by the pool itself; their context ends.
-// Connections in use stay so, and are closed when they are put back. Closing again does
-// nothing but wait. It returns nil, always.
-func (p *Pool[T]) Close() error {
-	p.shut()
-	p.wait()
-	if p.owned {
-		return p.group.Close()
-	}
-	p.group.leave(p)
-	return nil
-}
-
-func (p *Pool[T]) wait() { p.started.Wait() }
-
-func (p *Pool[T]) shut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return
-	}
-	p.discardIdle(ReasonClosed)
-	p.closed = true
-	p.cancel()
-	for at := p.waiters.Front(); at != nil; at = p.waiters.Front() {
-		p.answer(at, Lease[T]{}, ErrClosed)
-	}
-	if p.pause != nil {
-		p.pause.Remove()
 	}
 }
 

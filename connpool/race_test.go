@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,9 +22,17 @@ func TestNothingIsLostOrSharedUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	s := &fakeServer{t: t, latency: 50 * time.Microsecond}
 	const most = 8
+	var leaked, back atomic.Uint64
 	p := newPoolOf(t, s, Config[*fake]{
 		Group: g, MaxOpen: most, MaxIdle: 6, MinIdle: 2, MaxIdleTime: 3 * ms, MaxAge: 40 * ms,
 		Check: s.check, CheckAfter: ms, CheckPut: s.check, DialTimeout: time.Second,
+		LeakAfter: ms, OnLeak: func(l Leak[*fake]) {
+			if l.Returned {
+				back.Add(1)
+			} else {
+				leaked.Add(1)
+			}
+		},
 		CheckTimeout: -1, // or a Get may wait although there are idle connections
 	})
 	var users sync.WaitGroup
@@ -91,6 +100,9 @@ func TestNothingIsLostOrSharedUnderLoad(t *testing.T) {
 		require.NotZero(t, st.Closed[why], why)
 	}
 	require.Zero(t, g.Stats().Pending+g.Stats().Due)
+	require.Zero(t, st.Leaking)
+	require.Equal(t, st.Leaks, leaked.Load())
+	require.Equal(t, st.Leaks, back.Load())
 }
 
 // hammer is one use of a connection.

@@ -49,7 +49,7 @@ func (p *Pool[T]) serve(c *conn[T]) bool {
 
 // await waits for the answer. If the context has ended, a connection handed over at that
 // moment goes to the next. p.mu must be held, and is released while await waits.
-func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error) {
+func (p *Pool[T]) await(ctx context.Context, at *list.Element, by *trace) (Lease[T], error) {
 	w := at.Value.(*waiter[T])
 	p.mu.Unlock()
 	select {
@@ -64,7 +64,7 @@ func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error)
 	}
 	ended := ctx.Err() != nil && w.err == nil
 	if !ended && w.err == nil {
-		p.gets++
+		p.lent(w.lease.conn, by)
 	}
 	if !ended {
 		return w.lease, w.err

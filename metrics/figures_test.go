@@ -53,12 +53,13 @@ func TestEachFigureOfAPoolHasItsName(t *testing.T) {
 	s := connpool.Stats{
 		Open: 16, Idle: 1, InUse: 2, Closing: 13, MaxOpen: 33, Dialing: 4, Waiting: 5,
 		Gets: 6, Waits: 7, WaitTime: 8500 * time.Millisecond,
-		Dials: 9, DialErrors: 10, Taken: 21, Panics: 12,
+		Dials: 9, DialErrors: 10, Taken: 21, Panics: 12, Leaking: 22, Leaks: 23, Hanging: 24,
 	}
 	for _, r := range connpool.Reasons() {
 		s.Closed[r] = 100 + uint64(r)
 	}
-	require.Equal(t, `heartwheel_connpool_connections{state="closing"} 13
+	require.Equal(t, `heartwheel_connpool_checks_hanging 24
+heartwheel_connpool_connections{state="closing"} 13
 heartwheel_connpool_connections{state="idle"} 1
 heartwheel_connpool_connections{state="in_use"} 2
 heartwheel_connpool_connections_closed_total{reason="check"} 104
@@ -74,6 +75,8 @@ heartwheel_connpool_dial_errors_total 10
 heartwheel_connpool_dials_running 4
 heartwheel_connpool_dials_total 9
 heartwheel_connpool_gets_total 6
+heartwheel_connpool_leaks_total 23
+heartwheel_connpool_leases_leaking 22
 heartwheel_connpool_panics_total 12
 heartwheel_connpool_wait_seconds_total 8.5
 heartwheel_connpool_waiting 5

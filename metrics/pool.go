@@ -19,6 +19,10 @@ var (
 	poolWaits    = ofPool("waits_total", "Calls of Get that found no idle connection, and waited for one or for a dial.")
 	poolWaitTime = ofPool("wait_seconds_total", "How long these waited together.")
 
+	poolLeaking = ofPool("leases_leaking", "Leases out for longer than LeakAfter.")
+	poolLeaks   = ofPool("leaks_total", "Leases that were out for longer than LeakAfter, also those that came back then.")
+	poolHanging = ofPool("checks_hanging", "Checks that go on long after the end of their context.")
+
 	poolDialled    = ofPool("dials_total", "Dials that were begun.")
 	poolDialErrors = ofPool("dial_errors_total", "Dials that failed.")
 	poolTaken      = ofPool("connections_taken_total", "Connections that left the pool open (Lease.Take).")
@@ -49,6 +53,9 @@ func collectPool(to sink.Sink, s connpool.Stats) {
 	to.Gauge(poolWaiting, float64(s.Waiting))
 	to.Counter(poolWaits, s.Waits)
 	to.Seconds(poolWaitTime, s.WaitTime)
+	to.Gauge(poolLeaking, float64(s.Leaking))
+	to.Counter(poolLeaks, s.Leaks)
+	to.Gauge(poolHanging, float64(s.Hanging))
 	to.Counter(poolDialled, s.Dials)
 	to.Counter(poolDialErrors, s.DialErrors)
 	to.Counter(poolTaken, s.Taken)
