@@ -48,10 +48,10 @@ var (
 	reset        = property{ends, "`CloseReset`"}
 	drain        = property{ends, "`Drain`"}
 	peersClose   = property{ends, "a close of the peer is seen"}
-	reject       = property{room, "`Reject`"}
+	reject       = property{room, "`FullReject`"}
 	perKey       = property{room, "`MaxPerKey`"}
-	evict        = property{room, "`EvictIdlest`"}
-	wait         = property{room, "`Wait`"}
+	evict        = property{room, "`FullEvict`"}
+	wait         = property{room, "`FullWait`"}
 	block        = property{program, "`OnIdle` may block"}
 )
 
