@@ -67,8 +67,8 @@ var faults = []fault{
 	},
 	{
 		name: "gnet-loop-lost-wakeup", tests: "./keepalive/gnetkeepalive", run: racesOfGnet, file: "keepalive/gnetkeepalive/loop.go",
-		from: "	if len(l.due) == 0 {\n",
-		to:   "	if len(l.due) == 0 {\n		l.mu.Unlock()\n		l.mu.Lock()\n",
+		from: "	if lost != nil || len(l.due) == 0 {\n",
+		to:   "	if lost != nil || len(l.due) == 0 {\n		l.mu.Unlock()\n		l.mu.Lock()\n",
 	},
 	{
 		name: "timeout-batch-ends-in-two-steps", tests: "./timeout", run: racesOfTimeout, file: "internal/groupcommit/groupcommit.go",
