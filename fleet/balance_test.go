@@ -115,3 +115,38 @@ func TestBalanceOnAServer(t *testing.T) {
 	_, err = r.nodes[1].Balance(ctx)
 	require.ErrorIs(t, err, ErrClosed)
 }
+
+// A request that is under way ends its connection itself, since it was told to: only the context says why.
+func TestASessionOfARequestThatWasToldToEndWaitsToBeResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for how, leave := range map[string]func(k *keepalive.Keeper) error{
+			"shed":  func(k *keepalive.Keeper) error { _, err := k.Shed(t.Context(), keepalive.Shed{Count: 1}); return err },
+			"drain": func(k *keepalive.Keeper) error { return k.Drain(t.Context(), 0) },
+		} {
+			k, err := keepalive.New(keepalive.Config{Timeout: time.Hour})
+			require.NoError(t, err)
+			config := nodeConfig
+			config.NodeLease, config.Lease = time.Minute, 10*time.Minute
+			f := newFleet(t, 0, config)
+			cfg := f.diary.config(config)
+			cfg.Keeper = k
+			n := f.add(t, "node-"+how, cfg)
+			time.Sleep(time.Second)
+			inner, _ := net.Pipe()
+			c := k.Conn(inner)
+			told := make(chan bool, 1)
+			keepalive.Of(c).Binding().Exchanges(func() { told <- true }, nil) // as httpkeepalive does
+			keepalive.Of(c).Binding().Exchange(true)
+			s, err := n.Register(t.Context(), c, how, nil)
+			require.NoError(t, err)
+			left := make(chan error, 1)
+			go func() { left <- leave(k) }()
+			<-told
+			require.NoError(t, c.Close())
+			require.NoError(t, <-left)
+			time.Sleep(time.Second)
+			require.Equal(t, ReasonDetached, s.Reason(), how)
+			require.NoError(t, k.Close())
+		}
+	})
+}

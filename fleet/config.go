@@ -52,7 +52,7 @@ type Config struct {
 	Prefix string
 
 	// Keeper guards the registered connections, of package net or of gnet. A session ends when
-	// its connection is closed. But if the Keeper's Drain closes it, the session is detached. To
+	// its connection is closed. But if the Keeper's Drain or Shed closes it, the session is detached. To
 	// keep a session waiting for its client after another end, call Session.Detach before that,
 	// such as in the Keeper's OnIdle. Close the node before the Keeper: closing the Keeper ends
 	// sessions. Nil means that the program reports the end of a connection with Session.Close.
@@ -89,7 +89,7 @@ type Config struct {
 	// spreads renewals begun together. Zero means 0.15, negative means none; at most 0.5.
 	Jitter float64
 
-	// Resume is how long a session detached by Session.Detach, Node.Drain or the Keeper's Drain
+	// Resume is how long a session detached by Session.Detach, Node.Drain, or the Keeper's Drain or Shed
 	// waits to be registered again before it ends. Zero means Lease; with NodeLease it means the lesser of
 	// Lease and 90s. At most a week.
 	Resume time.Duration

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +50,11 @@ type guarded struct {
 
 // isLeaving reports whether the Keeper has closed the connection for its client to come back on another node.
 func (g *guarded) isLeaving() bool {
-	why := g.guard.Binding().Reason()
-	return why == net.Error(keepalive.ReasonDrain) || why == net.Error(keepalive.ReasonShed)
+	why := error(g.guard.Binding().Reason())
+	if why == nil { // or the program has, since it was told to
+		why = context.Cause(g.life)
+	}
+	return why == error(keepalive.ReasonDrain) || why == error(keepalive.ReasonShed)
 }
 
 // leave says what becomes of a session after it has left its node.

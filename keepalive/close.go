@@ -36,7 +36,7 @@ func (v *visit) end(out rules.Outcome) {
 	if out.Reset {
 		closing = Closing{Timeout: closing.Timeout, Mode: CloseReset}
 	}
-	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
+	if !v.isUpgraded() || out.Reset { // otherwise the farewell comes first, through layers that the program may close
 		v.endContext(reason)
 	}
 	ending := adapter.Ending{Reason: reason, Mode: adapter.Mode(closing.Mode), Timeout: closing.Timeout}

@@ -49,9 +49,15 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	}
 	k.countRefused(err)
 	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
-	refused.refuse(reasonOf(err))
+	refused.refuse(reasonOf(err), false)
+	refused.inner = unreadable{c} // what the peer still sends is for refusals
 	return refused
 }
+
+// unreadable is a refused connection, perhaps still open for its last words.
+type unreadable struct{ net.Conn }
+
+func (unreadable) Read([]byte) (int, error) { return 0, net.ErrClosed }
 
 // reasonOf returns the reason of a refusal.
 func reasonOf(err error) Reason {
@@ -169,7 +175,7 @@ func (c *conn) identify() error {
 		return nil
 	}
 	if c.guard.release() {
-		c.refuse(ReasonFull)
+		c.refuse(ReasonFull, true)
 		c.guard.crowded()
 	}
 	return c.fail("read", ReasonFull)
@@ -305,9 +311,9 @@ func (c *conn) Close() error {
 }
 
 // refuse closes a connection, for ReasonFull or ReasonDrain.
-func (c *conn) refuse(reason Reason) {
+func (c *conn) refuse(reason Reason, asked bool) {
 	c.ended.Store(uint32(reason))
-	c.keeper.turnAway(c.inner, reason)
+	c.keeper.turnAway(c.inner, reason, asked)
 }
 
 // End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it

@@ -167,7 +167,7 @@ func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 
 // conn is what [Of] takes.
 //
 // It reports true if the timeout does not end the connection before the new deadline. All else may:
-// ReadIdle, WriteIdle, WriteStall, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
+// ReadIdle, WriteIdle, WriteStall, MaxUnsent, a probe without an answer, an age, a rate, pressure, an eviction, a drain,
 // Close, and a shorter timeout. False means closed, about to be closed, or not guarded. If no
 // Keeper has ever guarded anything of the type of conn, or of the connection inside, the program
 // may have taken the wrong value for its connection, and its living peers are closed. So slog's

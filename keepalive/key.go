@@ -41,6 +41,9 @@ func (g *Guard) SetKey(key string) error {
 			address = k.addressKey(p, remote)
 		}
 		err = k.shares.leaveGroup(g, address, p.Room.MaxPerKey)
+		if now := g.knownRemote(); err == nil && now != nil && p.Room.MaxPerKey > 0 && k.addressKey(p, now) != address {
+			_ = g.move(now) // Identify, or Move, came in between
+		}
 	}
 	if err != nil && err != ErrNotGuarded { //nolint:errorlint // it is either
 		k.counts.refusedPerUser.Add(1)
@@ -139,6 +142,9 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 	if into == nil {
 		into = &group{key: strings.Clone(key)} // it may be a part of much more
 	} else if over := into.over(most); over > 0 {
+		if p.Closing.DryRun { // the others would have left before
+			over = 1
+		}
 		if leave = into.idlest(over, p); len(leave) < over {
 			return overLimit(key, most)
 		}

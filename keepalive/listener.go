@@ -71,7 +71,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return inner, nil
 		}
 		l.keeper.countRefused(err)
-		l.keeper.turnAway(inner, reasonOf(err))
+		l.keeper.turnAway(inner, reasonOf(err), false)
 		if l.closing.Err() != nil {
 			return nil, l.closedError()
 		}

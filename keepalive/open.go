@@ -151,6 +151,9 @@ func (g *Guard) setHeader(size int) {
 
 // signs returns how many of the bytes that have arrived are the peer's own.
 func (g *Guard) signs(arrived uint64) uint64 {
+	if g.rare.Load() == nil {
+		return arrived
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if u := g.extrasNow(); u != nil {
@@ -219,7 +222,11 @@ func (g *Guard) keep(share *share) bool {
 	if !g.isOpen() || g.memberNow() != nil {
 		return false
 	}
-	g.makeRare().share = share
+	r := g.makeRare()
+	if r.share != nil { // SetKey("") was faster
+		return false
+	}
+	r.share = share
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/internal/socket"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
@@ -20,8 +21,16 @@ const (
 	maxRefusals = 1024
 )
 
+// mostRefusals leaves half of the spare descriptors alone, see MaxConns.
+func mostRefusals() int {
+	if _, _, spare, ok := rlimit.Room(0, 0); ok {
+		return min(maxRefusals, spare/2)
+	}
+	return maxRefusals
+}
+
 // turnAway closes a refused connection, after its last words if there are any.
-func (k *Keeper) turnAway(c net.Conn, reason Reason) {
+func (k *Keeper) turnAway(c net.Conn, reason Reason, asked bool) {
 	words := k.lastWords(c, reason)
 	raw := plainSocket(c, k.unwrap())
 	if len(words) == 0 || raw == nil {
@@ -29,7 +38,11 @@ func (k *Keeper) turnAway(c net.Conn, reason Reason) {
 		return
 	}
 	now, stay := time.Now(), k.policy.Load().Closing.Timeout
-	k.refusals.add(&refusal{conn: c, raw: raw, words: words, speak: now.Add(stay / 2), until: now.Add(stay)})
+	one := &refusal{conn: c, raw: raw, words: words, speak: now.Add(stay / 2), until: now.Add(stay)}
+	if asked {
+		one.speak = now
+	}
+	k.refusals.add(one)
 }
 
 // lastWords asks OnRefuse.
@@ -73,7 +86,7 @@ type refusal struct {
 func (r *refusals) add(one *refusal) {
 	r.mu.Lock()
 	var first *refusal
-	if r.all = append(r.all, one); len(r.all) > maxRefusals {
+	if r.all = append(r.all, one); len(r.all) > mostRefusals() {
 		first, r.all = r.all[0], r.all[1:]
 	}
 	switch {

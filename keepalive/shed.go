@@ -166,6 +166,9 @@ func (g *Guard) shed(held bool) bool {
 	go func() { // OnMax may block, and call runtime.Goexit
 		defer leave()
 		_ = g.adapter.Do(context.Background(), g.Binding(), func() {
+			if !g.isOpen() || g.reason() != 0 { // its descriptor may be somebody else's
+				return
+			}
 			g.keeper.call("Age.OnMax", func() { age.OnMax(g.conn) })
 		})
 	}()

@@ -212,7 +212,7 @@ func (v *visit) call(name string, f func()) {
 // tellAge tells of the maximum age.
 func (v *visit) tellAge() {
 	v.announce(ReasonMaxAge)
-	if onMax := v.policy.Age.OnMax; onMax != nil {
+	if onMax := v.policy.Age.OnMax; onMax != nil && v.flags.Load()&flagShed == 0 { // else Shed has told
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}
 }

@@ -165,7 +165,7 @@ func testSlowTaker(t *testing.T) (steady bool) {
 }
 
 // lastTaken watches the acknowledgements of a connection. took returns an instant just before the last of them.
-func lastTaken(t *testing.T, c net.Conn) (took func() time.Time, over func()) {
+func lastTaken(_ *testing.T, c net.Conn) (took func() time.Time, over func()) {
 	var last atomic.Pointer[time.Time]
 	last.Store(new(time.Now()))
 	done, gone := make(chan struct{}), make(chan struct{})

@@ -63,13 +63,16 @@ func (h *handler) name(c gnet.Conn, u *unnamed) gnet.Action {
 	c.SetSafeContext(u.guard)
 	if header.Source != nil && b.Identify(header.Source) != nil {
 		out, action := h.refuse(c, keepalive.ReasonFull)
+		if r, ok := c.SafeContext().(*refused); ok && r.stays && c.InboundBuffered() > 0 { // it has asked already
+			action = r.drop(c)
+		}
 		return reply(c, out, action)
 	}
-	return h.open(c, u.guard)
+	return h.open(c)
 }
 
 // open tells the handler of a connection with all of its header, and hands on what came behind that.
-func (h *handler) open(c gnet.Conn, g *keepalive.Guard) gnet.Action {
+func (h *handler) open(c gnet.Conn) gnet.Action {
 	out, action := h.EventHandler.OnOpen(c)
 	if c.SafeContext() == nil { // the handler has closed it
 		return action

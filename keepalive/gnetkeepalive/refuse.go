@@ -7,12 +7,21 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // maxRefusals bounds how many refused connections stay for their last words. Others are closed at once.
 const maxRefusals = 1024
+
+// mostRefusals leaves half of the spare descriptors alone, see keepalive.MaxConns.
+func mostRefusals() int32 {
+	if _, _, spare, ok := rlimit.Room(0, 0); ok {
+		return int32(min(maxRefusals, spare/2))
+	}
+	return maxRefusals
+}
 
 // refused is in the SafeContext of a refused connection. One with last words stays for them: it drops what the peer sends,
 // since a close with unread bytes would reset the connection, and take the words away. Only the event loop uses it.
@@ -28,7 +37,7 @@ func (h *handler) turnAway(c gnet.Conn, r *refused, reason keepalive.Reason) gne
 	if r.words = h.keeper.Binder().LastWords(c, reason); len(r.words) == 0 {
 		return gnet.Close
 	}
-	if r.stays = h.refusals.Add(1) <= maxRefusals; !r.stays {
+	if r.stays = h.refusals.Add(1) <= mostRefusals(); !r.stays {
 		h.refusals.Add(-1)
 		return gnet.Close
 	}

@@ -92,7 +92,7 @@ func (c Config) Validate() error {
 		case !network.IsValid():
 			return fmt.Errorf("%w: Trusted[%d] %v, must be a network such as 10.0.0.0/8", ErrArgument, i, network)
 		case network.Addr().Is4In6():
-			return fmt.Errorf("%w: Trusted[%d] %v, must be the IPv4 network itself, without ::ffff:", ErrArgument, i, network)
+			return fmt.Errorf("%w: Trusted[%d] %v, must be the IPv4 network itself, without ::ffff: before it", ErrArgument, i, network)
 		}
 	}
 	return nil

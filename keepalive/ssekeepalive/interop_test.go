@@ -113,7 +113,11 @@ func TestAStreamOutlivesAProxy(t *testing.T) {
 		out, err := exec.Command("curl", "-sSN", "--max-time", "60", "http://"+proxy+"/kept").Output()
 		return err == nil && strings.Contains(string(out), "data: the end\n\n")
 	}
-	require.True(t, kept() || kept() || kept(), "a machine may be busier with other work than the proxy is patient, but not always")
+	tries := 0
+	for ; tries < 3 && !kept(); tries++ {
+		continue
+	}
+	require.Less(t, tries, 3, "a machine may be busier with other work than the proxy is patient, but not always")
 	out, err := exec.Command("curl", "-sSN", "--max-time", "60", "http://"+proxy+"/silent").Output()
 	require.Error(t, err, "%s", out)
 	require.Empty(t, out)

@@ -89,7 +89,7 @@ func TestAMoveCountsForTheNewAddress(t *testing.T) {
 // The read loop of the socket that a session has moved to decides about it.
 func TestASessionMovesToAnotherSocket(t *testing.T) {
 	t.Parallel()
-	bubble(t, keepalive.Config{Timeout: 10 * second}, func(t *testing.T, f *fake, s *Sessions[int], ended *ends) {
+	bubble(t, keepalive.Config{Timeout: 10 * second}, func(t *testing.T, _ *fake, s *Sessions[int], ended *ends) {
 		f2 := newFake()
 		s2 := New[int](f2, s.keeper)
 		session := heard(t, s, alice)

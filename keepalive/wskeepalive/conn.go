@@ -53,10 +53,10 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		c.out.mode = inHeader
 		c.open.Store(true)
 	}
-	early, _ := rw.Reader.Peek(rw.Reader.Buffered())
+	early, _ := rw.Peek(rw.Reader.Buffered())
 	c.early = append(c.early, early...)
 	rw.Reader.Reset(c)
-	_, _ = rw.Reader.Peek(len(early)) // they are where the library looks for them
+	_, _ = rw.Peek(len(early)) // they are where the library looks for them
 	rw.Writer.Reset(c)
 	if err := c.upgrade(); err != nil {
 		_ = inner.Close()

@@ -37,7 +37,7 @@ func bubble(t *testing.T, test func(t *testing.T, k *keepalive.Keeper)) {
 }
 
 // pair returns a guarded connection of one side, and the other end.
-func pair(t *testing.T, k *keepalive.Keeper, side func(net.Conn) (net.Conn, error)) (c net.Conn, peer net.Conn) {
+func pair(t *testing.T, k *keepalive.Keeper, side func(net.Conn) (net.Conn, error)) (c, peer net.Conn) {
 	a, peer := net.Pipe()
 	c, err := side(k.Conn(a))
 	require.NoError(t, err)

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// notCopied are the folders of examples in need of other packages of this tree: fleet is a show of several
-// programs.
-var notCopied = []string{"fleet"}
+// notCopied are the folders of examples in need of other packages of this tree: these are shows of several programs.
+var notCopied = []string{"deploy", "fleet"}
 
 // copyExamples copies the folder of each example, without its tests, into a module of the user's, and
 // compiles it. An internal package in it is an error then.
