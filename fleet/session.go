@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -54,7 +55,7 @@ func (g *guarded) isLeaving() bool {
 	if why == nil { // or the program has, since it was told to
 		why = context.Cause(g.life)
 	}
-	return why == error(keepalive.ReasonDrain) || why == error(keepalive.ReasonShed)
+	return errors.Is(why, keepalive.ReasonDrain) || errors.Is(why, keepalive.ReasonShed)
 }
 
 // leave says what becomes of a session after it has left its node.

@@ -121,7 +121,7 @@ type answers struct{ s *gobwasSocket }
 func (a answers) Write(frame []byte) (int, error) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
-	return a.s.Conn.Write(frame)
+	return a.s.Write(frame)
 }
 
 // events is the socket of a library that calls functions.
