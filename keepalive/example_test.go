@@ -216,7 +216,11 @@ func ExampleConfig_advise() {
 // All connections closed over half a minute, so that their clients come back one
 // after the other.
 func ExampleKeeper_Drain() {
-	k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
+	// "bye: drain" here, and "bye: idle" after a silence.
+	bye := func(_ any, why keepalive.Reason) []byte { return []byte("bye: " + why.String() + "\n") }
+	cfg := keepalive.Config{Timeout: time.Minute, Closing: keepalive.Closing{Farewell: bye}}
+
+	k, err := keepalive.New(cfg)
 	if err != nil {
 		fmt.Println(err)
 		return
