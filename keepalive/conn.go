@@ -27,8 +27,8 @@ import (
 // leaves the Keeper the time for a farewell.
 //
 // A connection guarded already is returned as it is, and so is any connection after
-// Keeper.Close. If there are too many connections, or the Keeper is draining, c is closed, and
-// using the connection gives [ReasonFull] or [ReasonDrain].
+// Keeper.Close. If there are too many connections, or the Keeper is draining, c is closed, after the
+// words of Config.OnRefuse if there are any, and using the connection gives [ReasonFull] or [ReasonDrain].
 //
 // Conn panics without a Keeper from New, or without a connection.
 func (k *Keeper) Conn(c net.Conn) net.Conn {

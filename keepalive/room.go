@@ -29,8 +29,8 @@ type Room struct {
 	// second, or Timeout if shorter.
 	MinIdle time.Duration
 
-	// MaxPerKey is how many connections one peer may have, by its Key. One more is closed at
-	// once. Zero means any number.
+	// MaxPerKey is how many connections one peer may have, by its Key. One more is refused.
+	// Zero means any number.
 	MaxPerKey int
 
 	// MaxPerUser is how many connections may have the same key of Guard.SetKey. Zero means MaxPerKey,

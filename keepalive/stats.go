@@ -16,7 +16,7 @@ type Stats struct {
 	Leaving int    // connections being closed: their farewell is under way
 	Opened  uint64 // connections ever guarded
 
-	RefusedFull   uint64 // connections closed as they came: there were Room.MaxConns
+	RefusedFull   uint64 // connections refused as they came: there were Room.MaxConns
 	RefusedPerKey uint64 // there were Room.MaxPerKey of the same peer; one identified later is in Closed
 	RefusedDrain  uint64 // see Keeper.Drain
 

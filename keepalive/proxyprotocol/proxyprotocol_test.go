@@ -163,8 +163,8 @@ func TestWhoIsTrusted(t *testing.T) {
 func TestBadConfigs(t *testing.T) {
 	require.True(t, Config{}.IsZero())
 	for want, cfg := range map[string]Config{
-		"Trusted is empty, must have the networks of the proxies":                          {},
-		"Trusted[0] invalid Prefix, must be a network such as 10.0.0.0/8":                  {Trusted: make([]netip.Prefix, 1)},
+		"Trusted is empty, must have the networks of the proxies":                                    {},
+		"Trusted[0] invalid Prefix, must be a network such as 10.0.0.0/8":                            {Trusted: make([]netip.Prefix, 1)},
 		"Trusted[0] ::ffff:10.0.0.0/104, must be the IPv4 network itself, without ::ffff: before it": {Trusted: []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}},
 	} {
 		_, err := NewHeaders(cfg, nil)
