@@ -79,8 +79,8 @@ func (b binding) Identify(remote net.Addr) net.Error {
 func (b binding) Move(remote net.Addr) error { return b.move(remote) }
 
 func (b binding) Reason() net.Error {
-	if why := b.flags.Load() >> reasonShift; why != 0 {
-		return Reason(why)
+	if why := b.reason(); why != 0 {
+		return why
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -491,11 +490,4 @@ func TestASearchForRoomEnds(t *testing.T) {
 			require.True(t, g.isOpen())
 		}
 	})
-}
-
-func TestExtrasHaveRoomForAKey(t *testing.T) {
-	if unsafe.Sizeof(uintptr(0)) != 8 {
-		t.Skip("sizes of a machine of 64 bits")
-	}
-	require.LessOrEqual(t, unsafe.Sizeof(extras{}), uintptr(112)) // a size of the allocator's
 }

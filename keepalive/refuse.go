@@ -12,22 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-const (
-	// betweenLooks is how often refused connections are looked at while there are any.
-	betweenLooks = 20 * time.Millisecond
-
-	// maxRefusals bounds how many refused connections stay for their last words: each has a descriptor. Of more, the first is
-	// closed at once.
-	maxRefusals = 1024
-)
-
-// mostRefusals leaves half of the spare descriptors alone, see MaxConns.
-func mostRefusals() int {
-	if _, _, spare, ok := rlimit.Room(0, 0); ok {
-		return min(maxRefusals, spare/2)
-	}
-	return maxRefusals
-}
+// betweenLooks is how often refused connections are looked at while there are any.
+const betweenLooks = 20 * time.Millisecond
 
 // turnAway closes a refused connection, after its last words if there are any.
 func (k *Keeper) turnAway(c net.Conn, reason Reason, asked bool) {
@@ -64,8 +50,8 @@ func plainSocket(c net.Conn, unwrap func(net.Conn) net.Conn) syscall.RawConn {
 	return raw
 }
 
-// refusals are the refused connections that stay for their last words. There is a timer while there are any, and no
-// goroutine.
+// refusals are the refused connections that stay for their last words: each has a descriptor, so of more than
+// rlimit.Refusals the first is closed at once. There is a timer while there are any, and no goroutine.
 type refusals struct {
 	mu    sync.Mutex
 	all   []*refusal
@@ -86,7 +72,7 @@ type refusal struct {
 func (r *refusals) add(one *refusal) {
 	r.mu.Lock()
 	var first *refusal
-	if r.all = append(r.all, one); len(r.all) > mostRefusals() {
+	if r.all = append(r.all, one); len(r.all) > rlimit.Refusals() {
 		first, r.all = r.all[0], r.all[1:]
 	}
 	switch {

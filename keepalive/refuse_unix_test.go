@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/certtest"
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
 const sorry = "sorry, there is no room\n"
@@ -160,12 +161,12 @@ func TestAFloodOfRefusalsLeavesNothing(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return k.Stats().RefusedFull == peers }, eternal, ms)
 	k.refusals.mu.Lock()
-	require.LessOrEqual(t, len(k.refusals.all), maxRefusals)
+	require.LessOrEqual(t, len(k.refusals.all), rlimit.Refusals())
 	k.refusals.mu.Unlock()
 	for i, c := range conns {
 		all.Go(func() {
 			defer c.Close()
-			if i < peers-maxRefusals { // it was closed at once
+			if i < peers-rlimit.MaxRefusals { // it was closed at once
 				return
 			}
 			if _, err := c.Write([]byte("hello\n")); err != nil {

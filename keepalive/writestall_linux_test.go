@@ -80,7 +80,7 @@ func TestAPeerThatTakesNoMoreIsClosed(t *testing.T) {
 			guarded, conn := w.server(k, inner)
 			client := w.client(outer)
 			defer Of(guarded).Hold()()
-			took, over := lastTaken(t, inner)
+			took, over := lastTaken(inner)
 			defer over()
 			ended := make(chan error, 1)
 			go func() { ended <- w.write(t, conn) }()
@@ -145,7 +145,7 @@ func testSlowTaker(t *testing.T) (steady bool) {
 	conn := k.Conn(inner)
 	ended := make(chan error, 1)
 	go func() { _, err := conn.Write(make([]byte, 64<<20)); ended <- err }()
-	took, over := lastTaken(t, inner)
+	took, over := lastTaken(inner)
 	defer over()
 	begin, last := time.Now(), time.Now()
 	for time.Since(begin) < 5*stall {
@@ -165,7 +165,7 @@ func testSlowTaker(t *testing.T) (steady bool) {
 }
 
 // lastTaken watches the acknowledgements of a connection. took returns an instant just before the last of them.
-func lastTaken(_ *testing.T, c net.Conn) (took func() time.Time, over func()) {
+func lastTaken(c net.Conn) (took func() time.Time, over func()) {
 	var last atomic.Pointer[time.Time]
 	last.Store(new(time.Now()))
 	done, gone := make(chan struct{}), make(chan struct{})

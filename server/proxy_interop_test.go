@@ -5,15 +5,14 @@ package server
 import (
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/haproxytest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -22,7 +21,7 @@ func TestHAProxy(t *testing.T) {
 	for _, header := range []string{"send-proxy", "send-proxy-v2"} {
 		t.Run(header, func(t *testing.T) {
 			r := start(t, Config{Proxies: aProxyHere, Line: whoAmI, Config: keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxPerKey: 1}}})
-			front := haproxy(t, r, header+" check check-send-proxy inter 20ms")
+			front := haproxytest.Start(t, r.Addr().String(), "tcp", time.Minute, header+" check check-send-proxy inter 20ms")
 			connect := func(from string) (c net.Conn, answer string) {
 				dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 				c, err := dialer.Dial("tcp", front)
@@ -41,39 +40,6 @@ func TestHAProxy(t *testing.T) {
 			require.Equal(t, refusedFull, answer)
 		})
 	}
-}
-
-// haproxy starts HAProxy before a server, and returns its address.
-func haproxy(t *testing.T, r *running, options string) (front string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	front = ln.Addr().String()
-	ln.Close()
-	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-defaults
-	mode tcp
-	timeout connect 5s
-	timeout client 1m
-	timeout server 1m
-listen lines
-	bind %s
-	server echo %s %s
-`, front, r.Addr(), options), 0o600))
-	cmd := exec.Command("haproxy", "-db", "-f", config)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", front)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, eternal, 10*ms, "HAProxy does not listen")
-	return front
 }
 
 // curl sends a header of its own, and a person can type one.

@@ -12,13 +12,12 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // small runs a small deploy as a process, and returns its words and its exit code.
 func small(t *testing.T, args ...string) (story string, exit int) {
-	if _, err := exec.LookPath("haproxy"); err != nil {
-		t.Skip(errNoHAProxy)
-	}
+	testmain.NeedProgram(t, "haproxy", "scripts/install-clients")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, append([]string{

@@ -5,13 +5,13 @@ package main
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/haproxytest"
 )
 
 // curl sends the header itself.
@@ -28,7 +28,7 @@ func TestHAProxy(t *testing.T) {
 	s := exampletest.Serve(t, serve)
 	for _, header := range []string{"send-proxy", "send-proxy-v2"} {
 		t.Run(header, func(t *testing.T) {
-			front := haproxy(t, s.Addr, header)
+			front := haproxytest.Start(t, s.Addr, "tcp", time.Minute, header)
 			ask := func(from string) (string, error) {
 				out, err := exampletest.Program(t, "curl", "curl", "-sS", "--max-time", "30", "--interface", from, "http://"+front).CombinedOutput()
 				return string(out), err
@@ -57,32 +57,4 @@ func TestHAProxy(t *testing.T) {
 			require.NoError(t, err, "%s", out)
 		})
 	}
-}
-
-// haproxy starts HAProxy before a server, and returns its address.
-func haproxy(t *testing.T, server, header string) (front string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	front = ln.Addr().String()
-	ln.Close()
-	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-defaults
-	mode tcp
-	timeout connect 5s
-	timeout client 1m
-	timeout server 1m
-listen web
-	bind %s
-	server example %s %s
-`, front, server, header), 0o600))
-	exampletest.Run(t, exampletest.Program(t, "haproxy", "haproxy", "-db", "-f", config))
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", front)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, exampletest.Late, exampletest.Beat, "HAProxy does not listen")
-	return front
 }

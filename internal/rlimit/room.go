@@ -17,3 +17,14 @@ func Room(reserve, open int) (limit, room, spare int, ok bool) {
 	spare = max(MinSpare, limit/spareShare)
 	return limit, limit - spare - reserve - open, spare, true
 }
+
+// MaxRefusals is the most that Refusals returns.
+const MaxRefusals = 1024
+
+// Refusals returns how many refused connections may stay open for their last words: half of the spare descriptors at most.
+func Refusals() int {
+	if _, _, spare, ok := Room(0, 0); ok {
+		return min(MaxRefusals, spare/2)
+	}
+	return MaxRefusals
+}

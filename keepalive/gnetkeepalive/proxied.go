@@ -11,8 +11,8 @@ import (
 
 // WrapProxied is [Wrap] for connections that begin with a header of the PROXY protocol. OnOpen comes after the header,
 // RemoteAddr is the client's address from then on, and OnTraffic gets the bytes behind the header only. If a connection ends
-// before, the handler hears nothing of it; functions of the Config, such as Age.OnMax, may. A refused one gets OnRefuse, if its client has too many connections. UDP, and
-// connections that were dialled, have no header: they belong to another engine.
+// before, the handler hears nothing of it; functions of the Config, such as Age.OnMax, may. A refused one gets OnRefuse, if
+// its client has too many connections. UDP, and connections that were dialled, have no header: they belong to another engine.
 //
 // It returns an error that wraps proxyprotocol.ErrArgument if cfg is impossible.
 func WrapProxied(inner gnet.EventHandler, k *keepalive.Keeper, cfg proxyprotocol.Config) (gnet.EventHandler, error) {

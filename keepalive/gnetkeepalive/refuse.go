@@ -12,17 +12,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// maxRefusals bounds how many refused connections stay for their last words. Others are closed at once.
-const maxRefusals = 1024
-
-// mostRefusals leaves half of the spare descriptors alone, see keepalive.MaxConns.
-func mostRefusals() int32 {
-	if _, _, spare, ok := rlimit.Room(0, 0); ok {
-		return int32(min(maxRefusals, spare/2))
-	}
-	return maxRefusals
-}
-
 // refused is in the SafeContext of a refused connection. One with last words stays for them: it drops what the peer sends,
 // since a close with unread bytes would reset the connection, and take the words away. Only the event loop uses it.
 type refused struct {
@@ -32,12 +21,13 @@ type refused struct {
 	got   int       // bytes of the peer
 }
 
-// turnAway begins to close a refused connection, and lets it stay for the last words if there are any.
+// turnAway begins to close a refused connection, and lets it stay for the last words if there are any. Beyond
+// rlimit.Refusals it is closed at once.
 func (h *handler) turnAway(c gnet.Conn, r *refused, reason keepalive.Reason) gnet.Action {
 	if r.words = h.keeper.Binder().LastWords(c, reason); len(r.words) == 0 {
 		return gnet.Close
 	}
-	if r.stays = h.refusals.Add(1) <= mostRefusals(); !r.stays {
+	if r.stays = int(h.refusals.Add(1)) <= rlimit.Refusals(); !r.stays {
 		h.refusals.Add(-1)
 		return gnet.Close
 	}

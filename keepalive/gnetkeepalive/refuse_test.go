@@ -12,6 +12,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
@@ -70,7 +71,7 @@ func TestARefusedRequestIsAnswered(t *testing.T) {
 
 // Of as many as may stay each is answered, and nothing is left. An endless peer is closed before its time.
 func TestManyRefusalsLeaveNothing(t *testing.T) {
-	peers := int(mostRefusals())
+	peers := rlimit.Refusals()
 	e, k, h := fullEngine(t, keepalive.Config{
 		OnRefuse: func(any, keepalive.Reason) []byte { return []byte("sorry\n") },
 		Closing:  keepalive.Closing{Timeout: eternal / 2},

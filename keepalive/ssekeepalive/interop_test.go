@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/port"
-	"github.com/heartwheel-go/heartwheel/internal/testmain"
+	"github.com/heartwheel-go/heartwheel/internal/haproxytest"
 	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 )
 
@@ -108,7 +105,7 @@ func TestAStreamOutlivesAProxy(t *testing.T) {
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
 	}()
 
-	proxy := startHAProxy(t, patience, ln.Addr().String())
+	proxy := haproxytest.Start(t, ln.Addr().String(), "http", patience, "")
 	kept := func() bool {
 		out, err := exec.Command("curl", "-sSN", "--max-time", "60", "http://"+proxy+"/kept").Output()
 		return err == nil && strings.Contains(string(out), "data: the end\n\n")
@@ -121,37 +118,4 @@ func TestAStreamOutlivesAProxy(t *testing.T) {
 	out, err := exec.Command("curl", "-sSN", "--max-time", "60", "http://"+proxy+"/silent").Output()
 	require.Error(t, err, "%s", out)
 	require.Empty(t, out)
-}
-
-// startHAProxy starts HAProxy before a server, and returns its address.
-func startHAProxy(t *testing.T, patience time.Duration, server string) (addr string) {
-	testmain.NeedProgram(t, "haproxy", "scripts/install-clients")
-	free, err := port.Free()
-	require.NoError(t, err)
-	addr = net.JoinHostPort("127.0.0.1", free)
-	config := filepath.Join(t.TempDir(), "haproxy.cfg")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-defaults
-	mode http
-	timeout connect 10s
-	timeout client %[1]dms
-	timeout server %[1]dms
-listen web
-	bind %[2]s
-	server example %[3]s
-`, patience.Milliseconds(), addr, server), 0o600))
-	cmd := exec.Command("haproxy", "-db", "-f", config)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, soon, 10*time.Millisecond, "HAProxy does not listen")
-	return addr
 }
