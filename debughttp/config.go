@@ -7,6 +7,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/argument"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 )
 
 // ErrArgument says that an argument is out of bounds. The wrapping error names the value and the
@@ -58,6 +59,9 @@ type Config struct {
 	// must not block.
 	Label func(conn any) string
 
+	// Streams, if not nil, are the event streams of the server: the page shows their figures, too.
+	Streams *ssekeepalive.Streams
+
 	// CloseToken lets viewers with this secret close a connection, and shed some; 16 bytes at least. Empty
 	// means that nobody can change anything here.
 	CloseToken string
@@ -69,6 +73,8 @@ func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
 		return cfg, fmt.Errorf("%w: Keeper is nil", ErrArgument)
 	case k.Binder() == nil:
 		return cfg, fmt.Errorf("%w: Keeper, must be one from keepalive.New", ErrArgument)
+	case cfg.Streams != nil && cfg.Streams.Stats().Wheel.Tick == 0:
+		return cfg, fmt.Errorf("%w: Streams, must be from ssekeepalive.New, or nil", ErrArgument)
 	case cfg.Recent > maxRecent:
 		return cfg, fmt.Errorf("%w: Recent %d, must be at most %d", ErrArgument, cfg.Recent, maxRecent)
 	case cfg.CloseToken != "" && len(cfg.CloseToken) < minToken:

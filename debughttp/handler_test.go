@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 )
 
 const ms = time.Millisecond
@@ -186,13 +187,41 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 	})
 }
 
+func TestASnapshotHasTheEventStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		streams, err := ssekeepalive.New(ssekeepalive.Config{})
+		require.NoError(t, err)
+		defer streams.Close()
+		h := newHandler(t, newKeeper(t, keepalive.Config{}), Config{Streams: streams})
+		none := newHandler(t, newKeeper(t, keepalive.Config{}), Config{})
+		require.Nil(t, none.take().Streams)
+		require.Equal(t, &Streams{}, h.take().Streams)
+		streams.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			time.Sleep(40 * time.Second)
+			_, _ = w.Write([]byte("data: half an event"))
+			time.Sleep(10 * time.Second)
+			require.Equal(t, &Streams{Open: 1, Comments: 2, Withheld: 1}, h.take().Streams)
+		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, &Streams{Comments: 2, Withheld: 1}, h.take().Streams)
+
+		_, err = New(newKeeper(t, keepalive.Config{}), Config{Streams: new(ssekeepalive.Streams)})
+		require.ErrorIs(t, err, ErrArgument)
+		require.ErrorContains(t, err, "Streams, must be from ssekeepalive.New")
+	})
+}
+
 // What a program reads is what this package has written: no field is lost, or has
 // another name than the documentation says.
 func TestTheJSONHasStableNames(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Age: keepalive.Age{Max: time.Hour, Jitter: math.Inf(-1)}, Advise: true})
 	c, _ := connect(t, k, addr("192.0.2.1:1"))
 	connect(t, k, addr("192.0.2.2:1"))
-	h := newHandler(t, k, Config{})
+	streams, err := ssekeepalive.New(ssekeepalive.Config{})
+	require.NoError(t, err)
+	defer streams.Close()
+	h := newHandler(t, k, Config{Streams: streams})
 	require.NoError(t, c.Close())
 
 	requireStableNames[Snapshot](t, ask(h, from(local, "localhost")).Body.Bytes())

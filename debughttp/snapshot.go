@@ -20,6 +20,7 @@ type Snapshot struct {
 	Ages        Histogram   `json:"ages"`        // of connections, when they were closed
 	RoundTrips  Histogram   `json:"round_trips"` // from a probe to its answer
 	Advice      *Advice     `json:"advice"`      // null without keepalive's Config.Advise
+	Streams     *Streams    `json:"streams"`     // null without Config.Streams
 	Settings    Settings    `json:"settings"`
 
 	Idlest   []Idle    `json:"idlest"` // the idlest first, at most 20
@@ -124,6 +125,15 @@ type Advice struct {
 	Timeout    float64    `json:"timeout_seconds"`
 	Silences   []Silences `json:"silences"`
 	NearMisses uint64     `json:"near_misses"`
+}
+
+// Streams is what happened to event streams, see package ssekeepalive.
+type Streams struct {
+	Open     int    `json:"open"`
+	Comments uint64 `json:"comments"` // sent
+	Withheld uint64 `json:"withheld"` // comments that were due in the middle of an event
+	Slow     uint64 `json:"slow"`     // ended for a slow reader
+	Failed   uint64 `json:"failed"`   // with a comment that could not be written
 }
 
 // Silences is how many silences were at least so long.

@@ -47,6 +47,10 @@ func (h *Handler) take() Snapshot {
 	if cfg.Advise {
 		s.Advice = adviceOf(cfg.Timeout, stats)
 	}
+	if h.cfg.Streams != nil {
+		of := h.cfg.Streams.Stats()
+		s.Streams = &Streams{Open: of.Streams, Comments: of.Comments, Withheld: of.Withheld, Slow: of.Slow, Failed: of.Failed}
+	}
 	for _, r := range keepalive.Reasons() {
 		s.Reasons = append(s.Reasons, Reason{Name: r.String(), Text: textOf(r), Retryable: r.Retryable()})
 	}

@@ -64,7 +64,6 @@ const (
 	flagCame     = 1 << 11 // bytes have come after the last exchange
 	flagReadsOn  = 1 << 12 // and the program reads on: they are no whole exchange
 	flagAdvises  = 1 << 13 // its silences are counted, see advisor
-	flagShed     = 1 << 14 // it was told to leave, see Keeper.Shed
 
 	arriving = flagBegins | flagCame // an exchange begins to arrive
 

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 // Shed says which connections [Keeper.Shed] tells to leave, and how fast.
@@ -141,36 +143,23 @@ func (k *Keeper) shedError(ctx context.Context, left int, which string) error {
 
 // shed tells the connection to leave, held or only if it is not. It reports false if the connection stays, or leaves already.
 func (g *Guard) shed(held bool) bool {
-	age := g.keeper.policy.Load().Age
+	graced := g.keeper.policy.Load().Age.OnMax != nil
 	g.mu.Lock()
 	s, exchanges := g.state(), g.openExchanges() != nil
 	stays := !g.isOpen() || g.reason() != 0 || s.Doom.Why != 0 || s.Age.Told != 0 || !held && s.Holds > 0 && !exchanges
-	if stays || g.setFlag(flagShed, true) {
+	if stays {
 		g.mu.Unlock()
 		return false
 	}
+	tell := g.announcement(ReasonShed)
+	if graced && !exchanges {
+		s = s.Warned(rules.Shed)
+	} else {
+		s = s.Dismissed(rules.Shed)
+	}
+	g.makeRare().state = s
+	g.decideNow()
 	g.mu.Unlock()
-	if age.OnMax == nil || exchanges {
-		g.dismiss(ReasonShed)
-		return true
-	}
-	leave := func() {
-		if g.isOpen() {
-			g.dismiss(ReasonShed)
-		}
-	}
-	if age.Grace > 0 {
-		time.AfterFunc(age.Grace, leave)
-		leave = func() {}
-	}
-	go func() { // OnMax may block, and call runtime.Goexit
-		defer leave()
-		_ = g.adapter.Do(context.Background(), g.Binding(), func() {
-			if !g.isOpen() || g.reason() != 0 { // its descriptor may be somebody else's
-				return
-			}
-			g.keeper.call("Age.OnMax", func() { age.OnMax(g.conn) })
-		})
-	}()
+	tell()
 	return true
 }

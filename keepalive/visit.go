@@ -179,7 +179,7 @@ func (v *visit) apply(out rules.Outcome) {
 		v.askUser(out.Why)
 		return
 	case rules.Tell:
-		v.tellAge()
+		v.tell(Reason(out.Why))
 		return
 	case rules.Inspect:
 		v.inspect()
@@ -209,10 +209,10 @@ func (v *visit) call(name string, f func()) {
 	v.keeper.call(name, f)
 }
 
-// tellAge tells of the maximum age.
-func (v *visit) tellAge() {
-	v.announce(ReasonMaxAge)
-	if onMax := v.policy.Age.OnMax; onMax != nil && v.flags.Load()&flagShed == 0 { // else Shed has told
+// tell tells the program that its connection is to end after a grace.
+func (v *visit) tell(why Reason) {
+	v.announce(why)
+	if onMax := v.policy.Age.OnMax; onMax != nil {
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}
 }

@@ -122,7 +122,7 @@
     const c = latest.connections, w = latest.wheel, promise = 2 * w.tick_seconds;
     const sum = (counts) => Object.values(counts).reduce((a, b) => a + b, 0);
     const closing = lately((p) => sum(p.closed)), refusedAll = sum(c.refused);
-    drawTiles($("tiles"), [
+    const tiles = [
       { what: "Connections", value: count(c.open), more: latest.settings.max_conns ? `of ${count(latest.settings.max_conns)}${c.leaving ? `, ${count(c.leaving)} leaving` : ""}` : c.leaving ? count(c.leaving) + " leaving" : "no limit" },
       { what: "Opened", value: rate(lately((p) => p.opened)), unit: "/s", more: count(c.opened) + " in all" },
       { what: "Closed", value: rate(closing), unit: "/s", more: count(sum(c.closed)) + " in all" },
@@ -130,7 +130,9 @@
       { what: "Found touched", value: rate(lately((p) => p.refiled)), unit: "/s", more: `${count(w.saved)} saved when due`, title: "Connections that the hand found touched and filed again. Touches themselves are not counted." },
       { what: "Late, p99", value: w.late.count ? time(w.late.p99_seconds) : "–", more: w.late.count ? `max ${time(w.late.max_seconds)}` : "none was due yet", warn: w.late.p99_seconds > promise },
       { what: "Due now", value: count(w.due), more: w.backlog ? `${count(w.backlog)} wait for a worker` : `${count(w.pending)} to come`, warn: w.backlog > 0 },
-    ]);
+    ];
+    if (latest.streams) tiles.push({ what: "Event streams", value: count(latest.streams.open), more: `${plural(latest.streams.comments, "comment")}${latest.streams.slow ? `, ${count(latest.streams.slow)} too slow` : ""}`, title: "Open event streams, and the comments that kept quiet ones alive." });
+    drawTiles($("tiles"), tiles);
   }
 
   function drawReasons() {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
+	"github.com/heartwheel-go/heartwheel/keepalive/ssekeepalive"
 )
 
 const (
@@ -35,7 +36,10 @@ func TestThePageUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	defer load.Close()
 	k := load.Keeper
-	page, err := debughttp.New(k, debughttp.Config{Name: evil})
+	streams, err := ssekeepalive.New(ssekeepalive.Config{Interval: 50 * time.Millisecond})
+	require.NoError(t, err)
+	defer streams.Close()
+	page, err := debughttp.New(k, debughttp.Config{Name: evil, Streams: streams})
 	require.NoError(t, err)
 	defer page.Close()
 	server, url := serve(t, page)
@@ -57,6 +61,20 @@ func TestThePageUnderLoad(t *testing.T) {
 		shown, err := strconv.Atoi(strings.ReplaceAll(tab.Eval[string](b, `document.querySelector("#wheel .total").textContent`), ",", ""))
 		require.NoError(t, err)
 		require.InDelta(t, k.Len(), shown, conns/4)
+	})
+	b.Run("event streams have a tile", func(t *testing.T) {
+		const tile = `document.querySelector("#tiles .tile:nth-child(8)").textContent`
+		require.Equal(t, "Event streams00 comments", tab.Eval[string](b, tile))
+		events := httptest.NewServer(streams.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})))
+		defer events.Close()
+		response, err := http.Get(events.URL)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		b.Until(`/^Event streams1[1-9]\d* comments$/.test(` + tile + `)`)
 	})
 	b.Run("the hand moves", func(*testing.T) {
 		was := tab.Eval[string](b, hand)

@@ -132,18 +132,12 @@ func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, acti
 }
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
-	switch s := c.SafeContext().(type) {
-	case *keepalive.Guard:
-		return h.traffic(c, s.Binding())
-	case *unnamed:
-		return h.name(c, s)
-	case *refused:
-		return s.drop(c)
+	s := c.SafeContext()
+	g, ok := s.(*keepalive.Guard)
+	if !ok { // one comparison, which a switch of three is not
+		return h.unguardedTraffic(c, s)
 	}
-	return h.EventHandler.OnTraffic(c)
-}
-
-func (h *handler) traffic(c gnet.Conn, b adapter.Binding) gnet.Action {
+	b := g.Binding()
 	if b.Reason() != nil {
 		return linger(c, b)
 	}
@@ -157,6 +151,17 @@ func (h *handler) traffic(c gnet.Conn, b adapter.Binding) gnet.Action {
 	action := h.EventHandler.OnTraffic(c)
 	*left = uint32(c.InboundBuffered())
 	return action
+}
+
+// unguardedTraffic is OnTraffic without a guard in the SafeContext.
+func (h *handler) unguardedTraffic(c gnet.Conn, context any) gnet.Action {
+	switch s := context.(type) {
+	case *unnamed:
+		return h.name(c, s)
+	case *refused:
+		return s.drop(c)
+	}
+	return h.EventHandler.OnTraffic(c)
 }
 
 func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {

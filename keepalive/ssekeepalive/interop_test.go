@@ -47,6 +47,20 @@ func TestCurlHearsTheComments(t *testing.T) {
 	})
 }
 
+func TestNghttpHearsTheComments(t *testing.T) {
+	t.Parallel()
+	cfg := ssekeepalive.Config{Interval: 50 * time.Millisecond, Comment: "still here"}
+	eachProtocol(t, cfg, nil, func(t *testing.T, s *server, mux *http.ServeMux) {
+		if strings.HasSuffix(t.Name(), "1.1") {
+			return // it speaks HTTP/2 only
+		}
+		mux.Handle("/", until(s.streams, 10))
+		out, err := exec.Command("nghttp", "--timeout=60", s.url).Output()
+		require.NoError(t, err)
+		require.Regexp(t, `^(: still here\n\n){10,}data: the end\n\n(: still here\n\n)*$`, string(out))
+	})
+}
+
 // A stopped curl is ended, and only that.
 func TestAStoppedCurlIsEnded(t *testing.T) {
 	t.Parallel()

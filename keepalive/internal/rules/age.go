@@ -5,7 +5,7 @@ import "time"
 // Age is the state of MaxAge.
 type Age struct {
 	From Time // when the age began, or 0 without a MaxAge
-	Told Time // when the user was told, or 0
+	Told Time // when the user was told of it, or that the connection is to leave sooner, or 0
 }
 
 // maxAge returns how old a connection may become: each has an age of its own.
@@ -30,6 +30,7 @@ func (d *decision) ageNext() Time {
 func (d *decision) ageAdapt() {
 	d.s.AgeOver = false // it is closed after a dry run
 	switch age := &d.s.Age; {
+	case d.s.Doom.End == AfterGrace: // it is to leave at any age
 	case d.p.MaxAge == 0:
 		*age = Age{}
 	case age.From == 0:
@@ -47,12 +48,17 @@ func (d *decision) aged() (Outcome, bool) {
 		d.s.AgeOver = true
 		return d.doom(MaxAge, WhenAllowed)
 	case age.Told == 0:
-		age.Told = d.now
-		return Outcome{Do: Tell}, true
+		return d.tell(MaxAge), true
 	}
 	if d.p.MaxGrace == 0 && d.isRequested(d.ageNext()) {
 		return Outcome{}, false
 	}
 	d.s.AgeOver = true
 	return d.doom(MaxAge, WhenAllowed)
+}
+
+// tell has the user told that the connection is to end.
+func (d *decision) tell(why Reason) Outcome {
+	d.s.Age.Told = max(d.now, 1) // since 0 means none
+	return Outcome{Do: Tell, Why: why}
 }

@@ -14,7 +14,7 @@ func TestMaxAge(t *testing.T) {
 	grace.MaxGrace = 3 * tick
 	dry.DryRun = true
 	paced.Paced = true
-	quiet, tell := wait(at(1000)), rules.Outcome{Do: rules.Tell}
+	quiet, tell := wait(at(1000)), rules.Outcome{Do: rules.Tell, Why: rules.MaxAge}
 	for _, c := range []struct {
 		name   string
 		policy rules.Policy

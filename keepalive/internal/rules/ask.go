@@ -44,20 +44,23 @@ const (
 	Pardon  Verdict = -2 // ignore this silence
 )
 
-// asks reports whether the user is asked about the end of this silence: not after the last word on it.
-func (d *decision) asks() bool {
-	return d.p.Asks && !d.isFinal() && d.s.Silence.Stage != Leaving
-}
+// isOpenToWords reports whether the user may have a say about this silence: not after the last word on it.
+func (d *decision) isOpenToWords() bool { return !d.isFinal() && d.s.Silence.Stage != Leaving }
+
+// asks reports whether the user is asked about the end of this silence.
+func (d *decision) asks() bool { return d.p.Asks && d.isOpenToWords() }
 
 // obey does what the user has said about this silence, though its end may have moved since the question. It reports false
-// if that was to close the connection, or to probe it first.
+// if that was to close the connection, or to probe it first. A probe that was sent has its time, even if nobody is
+// asked any more.
 func (d *decision) obey() (Outcome, bool) {
 	switch a := d.e.Answer; {
-	case a.For == 0 || !d.asks():
-	case a.Verdict == Pardon:
-		return d.ignore(a.For), true
+	case a.For == 0 || !d.isOpenToWords():
 	case a.Verdict == ProbeIt && a.Probed == Sent:
 		return d.listen(lastProbe), true
+	case !d.p.Asks:
+	case a.Verdict == Pardon:
+		return d.ignore(a.For), true
 	case a.Verdict > 0:
 		return d.enter(Extended, a.For, d.now.Add(time.Duration(a.Verdict))), true
 	}

@@ -24,8 +24,12 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 			end, why = age, MaxAge
 		}
 	}
-	if s.Doom.Why != 0 && e.Exchange < Never && e.Exchange <= end {
-		end, why = max(now, e.Exchange), s.Doom.Why
+	doom := d.doomNext()
+	if s.Doom.End == AfterGrace && s.Age.Told == 0 {
+		doom = now.Add(p.MaxGrace)
+	}
+	if doom < Never && doom <= end {
+		end, why = max(now, doom), s.Doom.Why
 	}
 	return end, why
 }

@@ -23,16 +23,20 @@ const (
 	WhenAllowed   End = iota // when the pace allows it
 	AtOnce                   // whatever the pace
 	Between                  // when no exchange is under way, whatever the pace
+	AfterGrace               // the same, once the user was told, and the grace of a maximum age is over
 	UnlessRead               // when the pace allows it, unless bytes have come within ReadIdle by then
 	UnlessWritten            // when the pace allows it, unless bytes were sent within WriteIdle by then
 	UnlessTaken              // when the pace allows it, unless the peer has taken bytes that waited by then
 )
 
 // isPaced reports whether the pace bounds it.
-func (e End) isPaced() bool { return e != AtOnce && e != Between }
+func (e End) isPaced() bool { return e != AtOnce && !e.isLong() }
 
-// isSealed reports whether no other limit counts any more. Until the end of an exchange, which may take long, all do.
-func (q Doom) isSealed() bool { return q.Why != 0 && q.End != Between }
+// isLong reports whether the end may be far away: an exchange, or a grace, may take long.
+func (e End) isLong() bool { return e == Between || e == AfterGrace }
+
+// isSealed reports whether no other limit counts any more.
+func (q Doom) isSealed() bool { return q.Why != 0 && !q.End.isLong() }
 
 // Condemned returns the state of a connection to close at once.
 func (s State) Condemned(why Reason) State {
@@ -45,6 +49,12 @@ func (s State) Dismissed(why Reason) State {
 	if s.Doom.End != AtOnce {
 		s.Doom = Doom{Why: why, End: Between}
 	}
+	return s
+}
+
+// Warned returns the state of a connection to close between two exchanges, once the user was told, and the grace is over.
+func (s State) Warned(why Reason) State {
+	s.Doom = Doom{Why: why, End: AfterGrace}
 	return s
 }
 
@@ -70,7 +80,9 @@ func (d *decision) doomNext() Time {
 		return Never
 	case q.End == Between:
 		return d.e.Exchange
-	case q.End == AtOnce, !d.p.Paced:
+	case q.End == AfterGrace && d.s.Age.Told != 0:
+		return d.s.Age.Told.Add(d.p.MaxGrace)
+	case !q.End.isPaced(), !d.p.Paced:
 		return 0
 	}
 	return d.e.Retry
@@ -78,6 +90,12 @@ func (d *decision) doomNext() Time {
 
 // doomed closes a condemned connection, unless it is rescued.
 func (d *decision) doomed() (Outcome, bool) {
+	if d.s.Doom.End == AfterGrace {
+		if d.s.Age.Told == 0 {
+			return d.tell(d.s.Doom.Why), true
+		}
+		d.s.Doom.End, d.s.Age.Told = Between, 0 // its age has a grace of its own
+	}
 	switch q := d.s.Doom; {
 	case q.End == Between && d.isRequested(d.e.Exchange):
 		return Outcome{}, false
@@ -101,7 +119,7 @@ func (d *decision) doomed() (Outcome, bool) {
 // EndsBetween returns why the connection is to end between two exchanges, or 0.
 func (s State) EndsBetween() Reason {
 	switch {
-	case s.Doom.End == Between:
+	case s.Doom.End.isLong():
 		return s.Doom.Why
 	case s.Age.Told != 0:
 		return MaxAge
@@ -121,7 +139,7 @@ func (d *decision) isRequested(end Time) bool {
 	return (k.Unread > 0 || d.e.Arriving || recent) && d.now < end.Add(maxArrival)
 }
 
-// IsLeaving reports whether a connection is to be closed, and only waits for the pace, or for the end of an exchange.
+// IsLeaving reports whether a connection is to be closed, and only waits for the pace, a grace, or the end of an exchange.
 // quiet is Evidence.Quiet.
 func (s State) IsLeaving(quiet bool) bool {
 	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Leaving

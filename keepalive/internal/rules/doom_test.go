@@ -39,6 +39,10 @@ func TestDoom(t *testing.T) {
 		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: moved(0, 0), want: ifAllowed(ends(rules.WriteIdle))}}, rules.Never},
 		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: moved(at(9), at(9)), want: wait(at(16))}}, at(15)},
 		{"rescued by a write", doomed(rules.WriteIdle), []row{{now: at(14), with: moved(at(9), at(9)), want: wait(at(16))}}, at(15)},
+		{"once the user is told", rules.State{}.Warned(rules.Shed), []row{
+			{now: at(9), with: touchedAt(at(9)), want: rules.Outcome{Do: rules.Tell, Why: rules.Shed}},
+			{now: at(9), with: touchedAt(at(9)), want: ends(rules.Shed)},
+		}, 0},
 		{"held", held, []row{{now: at(14), with: moved(0, 0), want: wait(at(16))}}, at(20)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,4 +58,39 @@ func TestIsLeaving(t *testing.T) {
 	require.True(t, leaving.IsLeaving(true))
 	require.False(t, leaving.IsLeaving(false), "touched meanwhile")
 	require.True(t, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}.IsLeaving(false))
+}
+
+// It leaves after the grace, whatever the rate and the dry run. Meanwhile all other limits hold, and a drain ends the grace.
+func TestTheGraceBeforeTheEnd(t *testing.T) {
+	p := rules.Policy{Timeout: 16 * tick, ReadIdle: 6 * tick, MaxAge: 100 * tick, MaxGrace: 4 * tick, Paced: true}
+	dry := p
+	dry.DryRun = true
+	tell := row{now: at(9), with: moved(at(9), at(9)), want: rules.Outcome{Do: rules.Tell, Why: rules.Shed}}
+	for _, c := range []struct {
+		name string
+		p    rules.Policy
+		rows []row
+	}{
+		{"nothing else", p, []row{
+			tell,
+			{now: at(9), with: moved(at(9), at(9)), want: wait(at(16))},
+			{now: at(13) - 1, with: moved(at(9), at(9)), want: wait(at(16))},
+			{now: at(13), with: moved(at(9), at(9)), want: ends(rules.Shed)},
+		}},
+		{"nothing else in a dry run", dry, []row{tell, {now: at(13), with: moved(at(9), at(9)), want: ends(rules.Shed)}}},
+		{"nothing is read", p, []row{tell, {now: at(12), with: moved(at(6), at(9)), want: ends(rules.ReadIdle)}}},
+		{"nothing is read in a dry run", dry, []row{tell, {now: at(12), with: moved(at(6), at(9)), want: counted(wait(at(16)), rules.ReadIdle)}}},
+		{"an exchange since", p, []row{
+			tell,
+			{now: at(13), with: and(moved(at(9), at(9)), exchangeUntil(rules.Never)), want: wait(at(16))},
+			{now: at(15), with: and(moved(at(9), at(9)), exchangeUntil(at(14))), want: ends(rules.Shed)},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { trace(t, c.p, rules.State{}.Warned(rules.Shed), c.rows...) })
+	}
+	told := trace(t, p, rules.State{}.Warned(rules.Shed), tell)
+	idle := p
+	idle.ReadIdle = 0
+	require.Equal(t, at(13), rules.Limit(&idle, told, &rules.Evidence{}))
+	trace(t, p, told.Dismissed(rules.Drain), row{now: at(10), with: moved(at(9), at(9)), want: ends(rules.Drain)})
 }

@@ -36,6 +36,7 @@ var features = []feature{
 	{"own", func(*rules.Policy) {}, []event{own}},
 	{"slow", func(*rules.Policy) {}, []event{arrive, read}},
 	{"drain", func(*rules.Policy) {}, []event{drain}},
+	{"shed", func(*rules.Policy) {}, []event{shed}},
 }
 
 // An event happens to a connection.
@@ -161,6 +162,16 @@ var (
 	drain = event{"drained", func(w *world, s *shell, m *model) bool {
 		s.state = s.state.Condemned(rules.Drain)
 		m.doomed, m.drained = rules.Drain, true
+		s.timer.due = true
+		w.visit(s, m)
+		return true
+	}}
+	shed = event{"shed", func(w *world, s *shell, m *model) bool {
+		if s.state.Doom.Why != 0 || s.state.Age.Told != 0 {
+			return false
+		}
+		s.state = s.state.Warned(rules.Shed)
+		m.shed = true
 		s.timer.due = true
 		w.visit(s, m)
 		return true

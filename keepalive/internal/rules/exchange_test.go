@@ -27,7 +27,7 @@ func TestExchanges(t *testing.T) {
 	came := func(at rules.Time) func(e *rules.Evidence) {
 		return func(e *rules.Evidence) { e.Socket.Received = at }
 	}
-	quiet, tell, later := wait(at(1000)), rules.Outcome{Do: rules.Tell}, ifAllowed(ends(rules.MaxAge))
+	quiet, tell, later := wait(at(1000)), rules.Outcome{Do: rules.Tell, Why: rules.MaxAge}, ifAllowed(ends(rules.MaxAge))
 	drained := rules.State{}.Dismissed(rules.Drain)
 	for _, c := range []struct {
 		name   string
@@ -159,6 +159,7 @@ func TestAConnectionEndsBetweenTwoExchangesForItsDrainOrItsAge(t *testing.T) {
 	require.Equal(t, rules.Drain, drained.EndsBetween())
 	require.Equal(t, rules.MaxAge, old.EndsBetween())
 	require.Equal(t, rules.Drain, old.Dismissed(rules.Drain).EndsBetween())
+	require.Equal(t, rules.Shed, rules.State{}.Warned(rules.Shed).EndsBetween())
 }
 
 func TestDeadlineOfExchanges(t *testing.T) {

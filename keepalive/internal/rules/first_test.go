@@ -132,6 +132,7 @@ func TestAdapt(t *testing.T) {
 		{"condemned, and a dry run", dry, doomed, rules.State{}},
 		{"condemned", rules.Policy{}, doomed, doomed},
 		{"drained, and a dry run", dry, condemned, condemned},
+		{"to leave, and no age any more", dry, rules.State{Age: rules.Age{From: 1, Told: 2}}.Warned(rules.Shed), rules.State{Age: rules.Age{From: 1, Told: 2}}.Warned(rules.Shed)},
 	} {
 		require.Equal(t, c.want, rules.Adapt(&c.p, c.from, &rules.Evidence{}, at(50)), c.name)
 	}

@@ -45,6 +45,7 @@ type model struct {
 	doomed     rules.Reason
 	rescue     rules.Reason // bytes within this limit end that
 	drained    bool
+	shed       bool // it is to leave, once the user is told, and after the grace
 	evicted    bool
 	waits      bool       // bytes wait for the peer
 	stuck      rules.Time // since then, and it has taken none
@@ -117,6 +118,7 @@ func (m *model) live(when rules.Time) {
 // updated is the first visit after an update.
 func (m *model) update(p *rules.Policy) {
 	switch {
+	case m.shed: // at any age
 	case p.MaxAge == 0:
 		m.hasAge, m.hasTold = false, false
 	case !m.hasAge:
@@ -201,6 +203,15 @@ func (v *modelVisit) once() (over bool) {
 			return v.close(m.doomed)
 		}
 	}
+	if m.shed && m.doomed == 0 {
+		if !m.hasTold {
+			m.hasTold, m.told = true, m.now
+			v.note(rules.Tell, rules.Shed)
+		}
+		if m.now >= m.told.Add(p.MaxGrace) {
+			return v.close(rules.Shed)
+		}
+	}
 	if m.doomed == 0 {
 		if over, acted := v.others(); acted {
 			return over
@@ -243,6 +254,7 @@ func (v *modelVisit) doom(why, limit rules.Reason) (over, acted bool) {
 	case v.p.DryRun:
 		v.note(would, why)
 		return false, true
+	case v.shed: // it leaves anyway
 	case !v.allowed(why):
 		v.doomed, v.rescue = why, limit
 		return false, true
@@ -270,7 +282,7 @@ func (v *modelVisit) others() (over, acted bool) {
 		old := !m.hasTold && m.now >= m.ageFrom.Add(age(p))
 		if old && !p.DryRun {
 			m.hasTold, m.told = true, m.now
-			v.note(rules.Tell, 0)
+			v.note(rules.Tell, rules.MaxAge)
 		}
 		if old && p.DryRun || m.hasTold && m.now >= m.told.Add(p.MaxGrace) {
 			m.ageOver = true

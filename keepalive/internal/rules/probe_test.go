@@ -17,10 +17,13 @@ func TestPressureWhileAProbeIsSent(t *testing.T) {
 	trace(t, p, rules.State{}, row{now: at(31), with: func(e *rules.Evidence) { e.Answer.Probed, e.Pressure = rules.Sent, 1 }, want: closes(rules.Idle)})
 }
 
-// OnIdle was taken away while a probe of its was sent. The answer is not waited for.
+// OnIdle was taken away while a probe of its was sent. The answer has its time, as any other.
 func TestNoQuestionsWhileAProbeIsSent(t *testing.T) {
 	s := rules.State{Silence: rules.Silence{Stage: rules.Probing, Probes: 2, Why: rules.NoAnswer, Until: at(16)}}
-	trace(t, probing, s, row{now: at(16), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: closes(rules.NoAnswer)})
+	trace(t, probing, s,
+		row{now: at(16), with: and(sent, answer(rules.NoAnswer, rules.ProbeIt)), want: wait(at(20))},
+		row{now: at(20), want: closes(rules.NoAnswer)})
+	trace(t, probing, s, row{now: at(16), with: answer(rules.NoAnswer, rules.Pardon), want: closes(rules.NoAnswer)})
 }
 
 // ReadIdle ended while a probe was sent, or the user was asked about the silence. What came of it holds on.

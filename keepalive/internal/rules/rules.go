@@ -9,8 +9,9 @@
 //
 //	file        the deadline                            what happens then
 //	----        ------------                            -----------------
-//	doom.go     at once, when the pace allows, or       the end, whatever its peer says
-//	            between two exchanges
+//	doom.go     at once, when the pace allows,          the end, whatever its peer says
+//	            between two exchanges, or after
+//	            a grace
 //	            when room is needed                     the end, unless it was heard
 //	age.go      MaxAge after the opening, the grace     the user is told; the end
 //	rate.go     the end of a window                     strikes
@@ -133,7 +134,7 @@ const (
 	Heard                 // count a touch at Outcome.Until
 	Probe                 // ask the peer: the user wishes it for Outcome.Why, or the peer is silent
 	Ask                   // ask the user about Outcome.Why
-	Tell                  // tell the user of the maximum age
+	Tell                  // tell the user that the connection is to end for Outcome.Why, after a grace
 	Inspect               // have the user inspect it, by the check that is due
 	Close                 // close the connection for Outcome.Why
 )
