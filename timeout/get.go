@@ -36,7 +36,8 @@ func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 }
 
 // List returns a page of the tasks of a topic and a state, with payloads of at most
-// MaxPageBytes. If Page.Next is not empty there are more, however many are on the page.
+// MaxPageBytes, or with none by Query.OmitPayload. If Page.Next is not empty there are more, however many
+// are on the page.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	if err := begin(c, Query.Check, query); err != nil {
 		return Page{}, err

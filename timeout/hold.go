@@ -361,7 +361,7 @@ func (w *worker) seeks(now time.Time) (query engine.Query, holds, due bool) {
 	if !h.anew.IsZero() && !now.Before(h.anew) {
 		h.cursor, h.anew = "", time.Time{}
 	}
-	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor}, true, !now.Before(h.search)
+	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor, OmitPayload: true}, true, !now.Before(h.search)
 }
 
 // found takes a page of waiting tasks.

@@ -69,7 +69,7 @@ func (c *Center) reschedule(ctx context.Context, topic Topic, before ...string) 
 			schedules = append(schedules, s)
 		}
 	}
-	query := Query{Topic: topic.Name, State: Pending, Limit: engine.MaxPage}
+	query := Query{Topic: topic.Name, State: Pending, Limit: engine.MaxPage, OmitPayload: true}
 	for len(schedules) > 0 {
 		page, err := c.engine.List(ctx, query)
 		var moved int

@@ -209,7 +209,7 @@ func TestTheClientKnowsTopicsAndTheirDead(t *testing.T) {
 	require.Len(t, causes, 1)
 	require.EqualValues(t, 3, causes[0].Tasks)
 	require.Contains(t, causes[0].Error, "410")
-	ran, err := c.Executions(ctx, engine.Key{Topic: "t", ID: causes[0].Example}, 5)
+	ran, err := c.Executions(ctx, engine.Key{Topic: "t", ID: causes[0].Sample.ID}, 5)
 	require.NoError(t, err)
 	require.Equal(t, engine.Dead, ran[0].As)
 	n, err := c.ReplayDead(ctx, "t", "0123456789abcdef")

@@ -13,6 +13,10 @@ type Query struct {
 
 	// Cursor is the Next of the page before, or empty for the first page.
 	Cursor string
+
+	// OmitPayload leaves the payloads out: each task has PayloadBytes in place of Payload. The engine sends
+	// no payloads, and reads none if its store allows that. So MaxPageBytes does not count.
+	OmitPayload bool
 }
 
 // Check returns an error wrapping ErrArgument if the query is invalid. The engine checks the cursor.

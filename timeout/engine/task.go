@@ -66,6 +66,9 @@ type Task struct {
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
+	// PayloadBytes is the size of a payload left out by Query.OmitPayload. It is zero in all other tasks.
+	PayloadBytes int `json:"payload_bytes,omitempty"`
+
 	// State is Pending for a waiting task and None for a missing one.
 	State State `json:"state,omitzero"`
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,20 +22,26 @@ func (r *rig) list(state engine.State, limit int) []engine.Task {
 // listWhile does something after the first page.
 func (r *rig) listWhile(state engine.State, limit int, something func()) []engine.Task {
 	r.t.Helper()
+	return r.pages(engine.Query{Topic: r.topic, State: state, Limit: limit}, something)
+}
+
+// pages returns the tasks of all pages, and does something after the first one.
+func (r *rig) pages(query engine.Query, something func()) []engine.Task {
+	r.t.Helper()
 	var all []engine.Task
-	query := engine.Query{Topic: r.topic, State: state, Limit: limit}
 	for i := range 10_000 {
 		if i == 1 {
 			something()
 		}
 		page, err := r.engine.List(r.ctx, query)
 		require.NoError(r.t, err)
-		require.LessOrEqual(r.t, len(page.Tasks), limit)
+		require.LessOrEqual(r.t, len(page.Tasks), query.Limit)
 		bytes := 0
 		for _, task := range page.Tasks {
 			bytes += len(task.Payload)
-			require.Equal(r.t, state, task.State)
+			require.Equal(r.t, query.State, task.State)
 			require.Equal(r.t, r.topic, task.Topic)
+			require.True(r.t, query.OmitPayload || task.PayloadBytes == 0, "the payload is there")
 		}
 		require.LessOrEqual(r.t, bytes, engine.MaxPageBytes)
 		all = append(all, page.Tasks...)
@@ -76,6 +83,45 @@ func testListLarge(r *rig) {
 		require.Len(r.t, sizes, large+small, "limit %d", limit)
 		for _, task := range tasks {
 			require.Equal(r.t, len(task.Payload), sizes[task.ID], "task %s", task.ID)
+		}
+	}
+}
+
+// testListOmitPayload lists tasks of each state without their payloads, and with all else.
+func testListOmitPayload(r *rig) {
+	r.make(engine.Topic{Slots: 4, Retain: long})
+	const each = 3
+	for _, b := range []before{failed, running, dead, done, removed} {
+		for i := range each {
+			b.bring(r, fmt.Sprint(b.name, i))
+		}
+	}
+	callback := &engine.Callback{Kind: "http", Target: "http://127.0.0.1/", Header: map[string]string{"X": strings.Repeat("x", 300)}}
+	trace := map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	for i, payload := range []string{"", "small", strings.Repeat("large", engine.MaxPayload/5)} {
+		for j, task := range []engine.Task{{}, {Callback: callback}, {Callback: callback, Trace: trace}} {
+			task.Topic, task.ID, task.Payload, task.Due = r.topic, fmt.Sprint("set", i, j), []byte(payload), newDue
+			moved := task
+			moved.ID = "moved" + task.ID
+			r.setAll(task, moved)
+			require.Equal(r.t, engine.Pending, r.move(moved.ID, newDue.Add(time.Minute)).Was)
+		}
+	}
+	for state, count := range map[engine.State]int{
+		engine.Pending: 18 + each, engine.Running: each, engine.Dead: each, engine.Done: each, engine.Removed: each,
+	} {
+		want := r.list(state, engine.MaxPage)
+		for i, task := range want {
+			want[i] = plain(task)
+			want[i].Payload, want[i].PayloadBytes = nil, len(task.Payload)
+		}
+		for _, limit := range []int{1, 4, engine.MaxPage} {
+			got := r.pages(engine.Query{Topic: r.topic, State: state, Limit: limit, OmitPayload: true}, func() {})
+			require.Len(r.t, got, count)
+			for i, task := range got {
+				require.Nil(r.t, task.Payload)
+				require.Equal(r.t, want[i], plain(task))
+			}
 		}
 	}
 }

@@ -102,6 +102,7 @@ func (s *suite) tests() []test {
 		{"List", testList},
 		{"ListUnderChange", testListUnderChange},
 		{"ListOfLargeTasks", testListLarge},
+		{"ListWithoutPayloads", testListOmitPayload},
 		{"Count", testCount},
 		{"Topics", testTopics},
 		{"Growing", testGrowing},

@@ -80,6 +80,16 @@ func (en *entry) begin(succeeded int) {
 func (en *entry) key() engine.Key { return engine.Key{Topic: en.topic.Name, ID: en.id} }
 
 func (en *entry) task() engine.Task {
+	task := en.brief()
+	task.PayloadBytes = 0
+	if en.payload != "" {
+		task.Payload = []byte(en.payload)
+	}
+	return task
+}
+
+// brief returns the task with PayloadBytes in place of its payload.
+func (en *entry) brief() engine.Task {
 	task := engine.Task{
 		Topic:    en.topic.Name,
 		ID:       en.id,
@@ -89,9 +99,8 @@ func (en *entry) task() engine.Task {
 		Created:  time.UnixMilli(en.created),
 		Attempts: int(en.attempts),
 		Until:    time.UnixMilli(en.at),
-	}
-	if en.payload != "" {
-		task.Payload = []byte(en.payload)
+
+		PayloadBytes: len(en.payload),
 	}
 	var more more
 	if en.more != nil {

@@ -36,7 +36,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"leaseown", sql.LeaseOwn, byTime, byKey, []any{1, 0, 10, 1, "n", 10, nil, 0, 1, 1, numbers, shorts, 7, 100}},
 		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 100, numbers}},
 		{"look", sql.Look, byTime, byKey, []any{1}},
-		{"list", sql.List, byTime, byKey, []any{"orders", 1, 0, "", 10, 1}},
+		{"list", sql.List, byTime, byKey, []any{"orders", 1, 0, "", 10, 1, true}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{"orders"}},
 		{"upcoming", sql.Upcoming, byTime, byKey, []any{"orders", 0, "", 10, nil, 7, 10}},

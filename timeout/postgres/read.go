@@ -96,14 +96,15 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	}
 	limit := cmp.Or(query.Limit, 100)
 	var page engine.Page
-	var there int64
+	var there, size int64
 	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {
 		page, there = engine.Page{}, 0
-		batch.Queue(e.sql.List, query.Topic, int16(query.State), at, id, limit, engine.MaxPageBytes).Query(func(rows pgx.Rows) error {
+		batch.Queue(e.sql.List, query.Topic, int16(query.State), at, id, limit, engine.MaxPageBytes, query.OmitPayload).Query(func(rows pgx.Rows) error {
 			return readTasks(rows, query.Topic, func(found int64, task engine.Task) {
 				there = found
+				task.PayloadBytes = int(size)
 				page.Tasks = append(page.Tasks, task)
-			})
+			}, &size)
 		})
 	})
 	if err != nil {

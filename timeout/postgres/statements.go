@@ -24,13 +24,19 @@ type statements struct {
 // time than the action time.
 const timeOf = "CASE WHEN t.moved THEN t.due ELSE t.filed END"
 
+// taskWith returns the columns of a task for row, with an expression for its payload.
+func taskWith(payload string) string {
+	return "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, " + payload + ", t.created, t.calls, t.failures"
+}
+
 // snippets are pairs of a placeholder and the text for it, common to the statements.
 var snippets = []string{
 	"{now}", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{time}", timeOf,
-	"{task}", "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload, t.created, t.calls, t.failures",
+	"{task}", taskWith("t.payload"),
+	"{task, brief if $7}", taskWith("CASE WHEN NOT $7 THEN t.payload END"),
 }
 
 // newStatements returns the statements for the tables of a schema.

@@ -52,7 +52,7 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page
 		}
 		for more := true; more && len(page.Tasks) < limit; {
 			var tasks []engine.Task
-			tasks, more, err = e.listAfter(ctx, l, query.State, from, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
+			tasks, more, err = e.listAfter(ctx, l, query, from, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ type room struct {
 
 // listAfter returns the next tasks of all slots, and whether there may be more. It asks each slot for a
 // share of what fits. So it may return fewer tasks than that, but at least one if one fits.
-func (e *Engine) listAfter(ctx context.Context, l *layout, state engine.State, from after, room room) (tasks []engine.Task, more bool, err error) {
+func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, more bool, err error) {
 	slots := len(l.places)
 	share, bytes := min(room.tasks, 2*room.tasks/slots+4), room.bytes/slots
 	score := ""
@@ -100,7 +100,7 @@ func (e *Engine) listAfter(ctx context.Context, l *layout, state engine.State, f
 		score = strconv.FormatInt(from.at, 10)
 	}
 	ask := func(at *place) *invocation {
-		c := invoke(scriptList, at, int(state), share, score, from.id, bytes)
+		c := invoke(scriptList, at, int(query.State), share, score, from.id, bytes, query.OmitPayload)
 		c.room, c.Size = share, bytes
 		return c
 	}
@@ -109,7 +109,7 @@ func (e *Engine) listAfter(ctx context.Context, l *layout, state engine.State, f
 		if c.Status != "" {
 			return e.mend(ctx, l, c)
 		}
-		found, err := readList(l.Topic.Name, state, c.Answer)
+		found, err := readList(query, c.Answer)
 		if err != nil {
 			return err
 		}
@@ -149,14 +149,17 @@ func (r room) fit(tasks []engine.Task) int {
 // byTime is the order of Redis's sorted sets.
 func byTime(a, b engine.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) }
 
-func readList(topic string, state engine.State, answer []any) ([]engine.Task, error) {
-	ids, scores, bodies, records := list(answer[0]), list(answer[1]), list(answer[2]), list(answer[3])
+func readList(query engine.Query, answer []any) ([]engine.Task, error) {
+	ids, scores, bodies, records, sizes := list(answer[0]), list(answer[1]), list(answer[2]), list(answer[3]), list(answer[5])
 	tasks := make([]engine.Task, len(ids))
 	for i := range ids {
 		task := &tasks[i]
-		task.Topic, task.ID, task.State = topic, text(ids[i]), state
+		task.Topic, task.ID, task.State = query.Topic, text(ids[i]), query.State
 		if err := complete(task, text(bodies[i]), text(records[i]), text(scores[i])); err != nil {
 			return nil, err
+		}
+		if query.OmitPayload {
+			task.PayloadBytes = int(integer(sizes[i]))
 		}
 	}
 	return tasks, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -112,7 +113,7 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil || t == nil {
 		return engine.Page{}, e.wrap("listing tasks", err)
 	}
-	page, err := list(ctx, e.reader, t, query.State, from, limit)
+	page, err := list(ctx, e.reader, t, query, from, limit)
 	return page, e.wrap("listing tasks", err)
 }
 
@@ -128,14 +129,17 @@ const (
 		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5 + 0"
 )
 
-func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit int) (page engine.Page, err error) {
+func list(ctx context.Context, s session, t *topic, query engine.Query, from place, limit int) (page engine.Page, err error) {
 	var last place
 	bytes := 0
-	query := listQuery
-	if state == engine.Pending {
-		query = listPendingQuery
+	text := listQuery
+	if query.State == engine.Pending {
+		text = listPendingQuery
 	}
-	err = each(ctx, s, query, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
+	if query.OmitPayload {
+		text = strings.Replace(text, columns, briefColumns, 1)
+	}
+	err = each(ctx, s, text, []any{t.no, int64(query.State), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)
 		if err != nil {
 			return err

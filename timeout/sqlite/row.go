@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -11,6 +12,9 @@ import (
 
 // columns are the columns for scanTask.
 const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload, created, calls, failures"
+
+// briefColumns are columns with the size of the payload in its place. SQLite knows that without reading it.
+var briefColumns = strings.Replace(columns, "payload", "length(payload)", 1)
 
 // row is a stored task.
 type row struct {
@@ -23,10 +27,17 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	var due, created int64
 	var calls, failures int
 	var callback []byte
-	err := rows.Scan(&r.seq, &r.ID, &r.State, &r.at, &due, &r.Version, &r.Attempts, &r.lease, &r.Node, &r.Error, &callback, &r.Payload,
+	var payload any // or its size
+	err := rows.Scan(&r.seq, &r.ID, &r.State, &r.at, &due, &r.Version, &r.Attempts, &r.lease, &r.Node, &r.Error, &callback, &payload,
 		&created, &calls, &failures)
 	if err != nil {
 		return r, err
+	}
+	switch payload := payload.(type) {
+	case []byte:
+		r.Payload = payload
+	case int64:
+		r.PayloadBytes = int(payload)
 	}
 	if r.State == engine.Pending {
 		r.at = max(r.at, due)

@@ -213,23 +213,12 @@ func (c *Client) GetAll(ctx context.Context, keys []engine.Key) ([]engine.Task, 
 	return wire.Each(found.Tasks, wire.Task.Read), nil
 }
 
-// Page is a part of a list.
-type Page struct {
-	Tasks []Listed
-	Next  string // the cursor of the next page; empty on the last one
-}
-
-// Listed is a task in a list. It has no payload, only its size.
-type Listed struct {
-	engine.Task
-	PayloadBytes int
-}
-
-// List returns a page of the tasks of one topic and state. State None means Pending.
-func (c *Client) List(ctx context.Context, query engine.Query) (Page, error) {
+// List returns a page of the tasks of one topic and state. State None means Pending. The tasks have PayloadBytes and
+// no payloads, as if query.OmitPayload were set.
+func (c *Client) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	path, err := topicPath(query.Topic, "/tasks?")
 	if err != nil {
-		return Page{}, err
+		return engine.Page{}, err
 	}
 	params := url.Values{}
 	if query.State != engine.None {
@@ -243,18 +232,18 @@ func (c *Client) List(ctx context.Context, query engine.Query) (Page, error) {
 	}
 	var found wire.Tasks
 	if err := c.call(ctx, http.MethodGet, path+params.Encode(), nil, &found); err != nil {
-		return Page{}, err
+		return engine.Page{}, err
 	}
-	return Page{wire.Each(found.Tasks, func(task wire.Task) Listed { return Listed{task.Read(), task.PayloadBytes} }), found.Next}, nil
+	return engine.Page{Tasks: wire.Each(found.Tasks, wire.Task.Read), Next: found.Next}, nil
 }
 
 // All returns the tasks of List from the cursor on, over all pages. An error is the last of the pairs.
-func (c *Client) All(ctx context.Context, query engine.Query) iter.Seq2[Listed, error] {
-	return func(yield func(Listed, error) bool) {
+func (c *Client) All(ctx context.Context, query engine.Query) iter.Seq2[engine.Task, error] {
+	return func(yield func(engine.Task, error) bool) {
 		for {
 			page, err := c.List(ctx, query)
 			if err != nil {
-				yield(Listed{}, err)
+				yield(engine.Task{}, err)
 				return
 			}
 			for _, task := range page.Tasks {

@@ -2,14 +2,10 @@ package timeoutclient
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
-	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
@@ -121,25 +117,14 @@ func (c *Client) DropTopic(ctx context.Context, topic string) error {
 	return c.call(ctx, http.MethodDelete, path, nil, nil)
 }
 
-// Cause is a group of dead tasks with the same kind of error at the same target.
-type Cause struct {
-	ID           string
-	Error        string // what the errors have in common
-	Target       string // what the targets have in common; empty for a handler
-	Tasks        int64
-	Newest       time.Time // when the last task of them died
-	Example      string    // its id
-	ExampleError string
-}
-
 // Causes says why tasks of a topic are dead: the causes with the most tasks first. other is how many
 // tasks have other causes, beyond those that a server tells.
-func (c *Client) Causes(ctx context.Context, topic string) (causes []Cause, other int64, err error) {
+func (c *Client) Causes(ctx context.Context, topic string) (causes []wire.Cause, other int64, err error) {
 	path, err := topicPath(topic, "/dead/causes?")
 	if err != nil {
 		return nil, 0, err
 	}
-	groups := make(map[string]Cause)
+	groups := make(wire.Groups)
 	for cursor := ""; ; {
 		var told wire.Causes
 		if err := c.call(ctx, http.MethodGet, path+url.Values{"cursor": {cursor}}.Encode(), nil, &told); err != nil {
@@ -147,25 +132,15 @@ func (c *Client) Causes(ctx context.Context, topic string) (causes []Cause, othe
 		}
 		other += told.Other
 		for _, one := range told.Causes {
-			group := Cause{one.ID, one.Error, one.Target, one.Tasks, one.Newest.Read(), one.Sample.ID, one.Sample.Error}
-			if before, known := groups[group.ID]; known {
-				group.Tasks += before.Tasks
-				if before.Newest.After(group.Newest) {
-					group.Newest, group.Example, group.ExampleError = before.Newest, before.Example, before.ExampleError
-				}
-			}
-			groups[group.ID] = group
+			groups.Add(one)
 		}
 		if cursor = told.Next; cursor == "" {
-			break
+			return groups.Sorted(), other, nil
 		}
 	}
-	return slices.SortedFunc(maps.Values(groups), func(a, b Cause) int {
-		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.ID, b.ID))
-	}), other, nil
 }
 
-// ReplayDead replays the dead tasks of a topic with one cause, the ID of a Cause, or all if it is empty.
+// ReplayDead replays the dead tasks of a topic with one cause, its ID, or all if it is empty.
 // It returns how many, also beside an error: those are replayed.
 func (c *Client) ReplayDead(ctx context.Context, topic, cause string) (int64, error) {
 	return c.clear(ctx, topic, "/dead/replay?", cause)

@@ -13,7 +13,7 @@ moved AS MATERIALIZED (
     ORDER BY t.due, t.id
     LIMIT $5
 )
-SELECT t.found, {task}
+SELECT t.found, coalesce(CASE WHEN $7 THEN octet_length(t.payload) END, 0), {task, brief if $7}
 FROM (
     SELECT t.*, count(*) OVER () AS found, sum(coalesce(octet_length(t.payload), 0)) OVER (ORDER BY {time}, t.id ROWS UNBOUNDED PRECEDING) AS bytes
     FROM (
@@ -22,5 +22,5 @@ FROM (
         LIMIT $5
     ) t
 ) t
-WHERE t.bytes <= $6::bigint
+WHERE t.bytes <= $6::bigint OR $7
 ORDER BY {time}, t.id

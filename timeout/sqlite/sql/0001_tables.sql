@@ -15,8 +15,8 @@ CREATE TABLE hw_topics (
 );
 
 -- at is the action time of a waiting task, the end of the lease of a running task, and the time
--- of the end of other tasks. span is the length of the lease. The payload comes last, so a query
--- without it does not read it.
+-- of the end of other tasks. span is the length of the lease. created, calls and failures are those of
+-- 0006_record.sql. The payload comes last, so a query without it does not read it.
 CREATE TABLE hw_tasks (
     seq      INTEGER PRIMARY KEY,
     topic    INTEGER NOT NULL,
@@ -31,6 +31,9 @@ CREATE TABLE hw_tasks (
     span     INTEGER NOT NULL DEFAULT 0,
     node     TEXT    NOT NULL DEFAULT '',
     error    TEXT    NOT NULL DEFAULT '',
+    created  INTEGER NOT NULL DEFAULT 0,
+    calls    INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
     callback TEXT,
     payload  BLOB
 );

@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
 // Cleared is how many dead tasks were replayed or dropped. With More there are others: the same
 // request with the cursor Next goes on with them.
 type Cleared struct {
@@ -30,4 +36,25 @@ type Cause struct {
 type Sample struct {
 	ID    string `json:"id"`
 	Error string `json:"error"`
+}
+
+// Groups are causes by ID.
+type Groups map[string]Cause
+
+// Add adds the tasks of a cause to its group.
+func (g Groups) Add(c Cause) {
+	if before, known := g[c.ID]; known {
+		c.Tasks += before.Tasks
+		if !c.Newest.Read().After(before.Newest.Read()) {
+			c.Newest, c.Sample = before.Newest, before.Sample
+		}
+	}
+	g[c.ID] = c
+}
+
+// Sorted returns the causes, those with the most tasks first.
+func (g Groups) Sorted() []Cause {
+	causes := slices.AppendSeq([]Cause{}, maps.Values(g)) // not null in JSON
+	slices.SortFunc(causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.ID, b.ID)) })
+	return causes
 }

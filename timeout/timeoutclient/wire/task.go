@@ -123,25 +123,19 @@ type Task struct {
 	PayloadBase64 []byte          `json:"payload_base64,omitempty"`
 }
 
-// TaskOf returns a task with its payload.
+// TaskOf returns the task as JSON.
 func TaskOf(t engine.Task) Task {
-	task := BriefOf(t)
-	task.PayloadBytes = 0
+	task := Task{
+		Key: t.Key(), State: t.State, Due: InstantOf(t.Due), Until: InstantOf(t.Until), Version: t.Version,
+		Created: InstantOf(t.Created), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
+		Callback: CallbackOf(t.Callback), Trace: t.Trace, PayloadBytes: t.PayloadBytes,
+	}
 	if isJSON(t.Payload) {
 		task.Payload = t.Payload
 	} else {
 		task.PayloadBase64 = t.Payload
 	}
 	return task
-}
-
-// BriefOf returns a task without its payload.
-func BriefOf(t engine.Task) Task {
-	return Task{
-		Key: t.Key(), State: t.State, Due: InstantOf(t.Due), Until: InstantOf(t.Until), Version: t.Version,
-		Created: InstantOf(t.Created), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
-		Callback: CallbackOf(t.Callback), Trace: t.Trace, PayloadBytes: len(t.Payload),
-	}
 }
 
 // isJSON reports whether a payload can be shown as a JSON value, unchanged but for the space
@@ -219,7 +213,7 @@ func (t Task) Read() engine.Task {
 	task := engine.Task{
 		Topic: t.Topic, ID: t.ID, State: t.State, Due: t.Due.Read(), Until: t.Until.Read(), Version: t.Version,
 		Created: t.Created.Read(), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
-		Callback: t.Callback.Read(), Trace: t.Trace, Payload: t.PayloadBase64,
+		Callback: t.Callback.Read(), Trace: t.Trace, Payload: t.PayloadBase64, PayloadBytes: t.PayloadBytes,
 	}
 	if t.Payload != nil {
 		task.Payload = t.Payload

@@ -78,7 +78,7 @@ func (h *Handler) clearDead(has effect, do clearing) serving {
 // with which another call goes on, or empty. All these calls together visit the tasks that were dead
 // at first: a replayed task may be dead again before the last one is replayed.
 func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func([]timeout.Task) error) (next string, err error) {
-	query := timeout.Query{Topic: topic, State: timeout.Dead, Limit: 500}
+	query := timeout.Query{Topic: topic, State: timeout.Dead, Limit: 500, OmitPayload: true}
 	var first time.Time // when the first call began
 	if cursor == "" {
 		first, err = h.centre.Now(ctx)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,6 +138,46 @@ func TestDeadTasksGoOnWithACursor(t *testing.T) {
 	rest := causes(fmt.Sprintf("%d.%s", time.Now().UnixMilli(), page.Next))
 	require.EqualValues(t, left, rest.Other+int64(len(rest.Causes)))
 	require.Equal(t, wire.Causes{Causes: []wire.Cause{}}, causes("0."+page.Next))
+}
+
+// weighing is an engine that counts the bytes of the payloads in its lists.
+type weighing struct {
+	engine.Engine
+	bytes atomic.Int64
+}
+
+func (e *weighing) List(ctx context.Context, query engine.Query) (engine.Page, error) {
+	page, err := e.Engine.List(ctx, query)
+	for _, task := range page.Tasks {
+		e.bytes.Add(int64(len(task.Payload)))
+	}
+	return page, err
+}
+
+func TestDeadTasksAreGroupedReplayedAndDroppedWithoutReadingTheirPayloads(t *testing.T) {
+	e := &weighing{Engine: newEngine(t)}
+	s := startOn(t, e, Config{})
+	calls := make(chan string, 4)
+	s.run(map[string]timeout.Handler{"t": func(_ context.Context, task timeout.Task) error {
+		calls <- string(task.Payload)
+		return errBroken
+	}})
+	dead := func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 2 }
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{"payload":"of a"}`)
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/b", `{"payload":"of b"}`)
+	eventually(t, dead, "they are dead")
+
+	causes := get[wire.Causes](s, "/v1/topics/t/dead/causes").Causes
+	require.Len(t, causes, 1)
+	require.Equal(t, wire.Cleared{Changed: 2}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay?cause="+causes[0].ID, ""))
+	eventually(t, dead, "they are dead again")
+	want := []string{`"of a"`, `"of b"`, `"of a"`, `"of b"`}
+	require.ElementsMatch(t, want, []string{<-calls, <-calls, <-calls, <-calls}, "the replayed ones, too")
+	listed := get[wire.Tasks](s, "/v1/topics/t/tasks?state=dead").Tasks
+	require.Len(t, listed, 2)
+	require.Equal(t, 6, listed[0].PayloadBytes)
+	require.Equal(t, wire.Cleared{Changed: 2}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Zero(t, e.bytes.Load())
 }
 
 func TestErrorsInGeneral(t *testing.T) {

@@ -53,22 +53,21 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, wire.Tasks{Tasks: tasks}, err)
 }
 
-// taskFor returns wire.TaskOf or wire.BriefOf for the sender of a request: whoever can't set tasks sees no secrets of
-// callbacks.
-func (h *Handler) taskFor(r *http.Request, of func(timeout.Task) wire.Task) func(timeout.Task) wire.Task {
+// taskFor returns wire.TaskOf for the sender of a request: whoever can't set tasks sees no secrets of callbacks.
+func (h *Handler) taskFor(r *http.Request) func(timeout.Task) wire.Task {
 	if h.access.may(r, Write) {
-		return of
+		return wire.TaskOf
 	}
 	return func(task timeout.Task) wire.Task {
 		task.Callback = masked(task.Callback)
-		return of(task)
+		return wire.TaskOf(task)
 	}
 }
 
 // read returns tasks, also missing ones. Their payloads take room until the request is done. If there is
 // none, read drops them, waits, and reads again: any number of requests may wait.
 func (h *Handler) read(r *http.Request, keys []timeout.Key) ([]wire.Task, error) {
-	ctx, taskOf := r.Context(), h.taskFor(r, wire.TaskOf)
+	ctx, taskOf := r.Context(), h.taskFor(r)
 	tasks := []wire.Task{} // not null in JSON
 	var size int64
 	var keep func(int64) // the size
@@ -186,6 +185,8 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string)
 	if err != nil {
 		return err
 	}
-	page, err := h.centre.List(r.Context(), timeout.Query{Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor")})
-	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, h.taskFor(r, wire.BriefOf)), Next: page.Next}, err)
+	page, err := h.centre.List(r.Context(), timeout.Query{
+		Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor"), OmitPayload: true,
+	})
+	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, h.taskFor(r)), Next: page.Next}, err)
 }
