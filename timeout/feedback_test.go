@@ -1,8 +1,10 @@
 package timeout_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,4 +99,49 @@ func TestThePulledAttemptsInTheLogAreTimedByTheEnginesClock(t *testing.T) {
 			require.WithinDuration(t, time.Now().Add(ahead-10*time.Second), log[0].Started, time.Millisecond)
 		})
 	}
+}
+
+func TestTasksNotBegunAreReleasedByOneCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		e := &countingEngine{Engine: store}
+		r := rigOn(t, e, timeout.Config{FeedbackKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}}).pulled(timeout.Topic{})
+		r.backlog("orders", timeout.MaxPull)
+		leased := r.pull(timeout.MaxPull, time.Minute)
+		require.Len(t, leased, timeout.MaxPull)
+		states := func(want timeout.State, attempts int) {
+			t.Helper()
+			for i := range leased {
+				task := r.state(fmt.Sprint(i))
+				require.Equal(t, want, task.State)
+				require.Equal(t, attempts, task.Attempts)
+			}
+		}
+		forged := leased[1]
+		forged.Token.Proof = leased[0].Token.Proof
+		require.ErrorIs(t, r.Release(t.Context(), leased[0], forged), timeout.ErrForged)
+		require.NoError(t, r.Release(t.Context()))
+		states(timeout.Running, 1)
+
+		before := e.calls.Load()
+		require.NoError(t, r.Release(t.Context(), leased...))
+		require.Equal(t, before+1, e.calls.Load())
+		states(timeout.Pending, 0)
+		again := r.pull(timeout.MaxPull, time.Minute)
+		require.Len(t, again, timeout.MaxPull)
+		require.NoError(t, r.Release(t.Context(), leased...), "those leases have ended")
+		states(timeout.Running, 1)
+
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "mails", Pull: true})
+		require.NoError(t, err)
+		_, err = r.Set(t.Context(), timeout.Task{Topic: "mails", ID: "1"})
+		require.NoError(t, err)
+		mails, err := r.Pull(t.Context(), timeout.Pull{Topic: "mails", Wait: time.Minute})
+		require.NoError(t, err)
+		require.NoError(t, r.DropTopic(t.Context(), "mails"))
+		require.NoError(t, r.Release(t.Context(), append(mails, again...)...))
+		states(timeout.Pending, 0)
+	})
 }
