@@ -17,8 +17,9 @@ type circuits struct {
 
 	mu    sync.Mutex
 	all   map[string]*circuit
-	kept  int // how many are remembered at least: circuitsKept, but in tests
-	limit int // the number of targets beyond which some are forgotten, if that is more than kept
+	kept  int       // how many are remembered at least: circuitsKept, but in tests
+	limit int       // beyond which number some are forgotten before next, if that is more than kept
+	next  time.Time // when some are forgotten if there are more than kept
 }
 
 // circuit is a unit that fails as a whole, such as a host. After too many failures in a row it is open. Then a trial
@@ -48,12 +49,11 @@ const (
 	// circuitHangs is how long a target must go without a successful call to count as hanging.
 	circuitHangs = time.Second
 
-	// circuitsKept is how many targets are remembered at least. Beyond it those without a call are
-	// forgotten, unless they fail: see shed.
+	// circuitsKept is how many targets are remembered at least. Beyond it some are forgotten: see shed.
 	circuitsKept = 10_000
 
-	// circuitForgotten is how long after its time for a trial an open circuit is remembered.
-	circuitForgotten = time.Hour
+	// circuitUnwanted is how long after its time for a trial an open circuit is remembered at least.
+	circuitUnwanted = time.Minute
 
 	// trialTurns bounds how long a trial waits for the callers whose turn comes first. trialClaim bounds
 	// how long a caller may look for a task to try.
@@ -83,10 +83,11 @@ func (cs *circuits) of(name string) *circuit {
 	if c := cs.all[name]; c != nil {
 		return c
 	}
-	if len(cs.all) >= max(cs.limit, cs.kept) {
-		cs.shed(time.Now())
+	now := time.Now()
+	if len(cs.all) >= cs.kept && (len(cs.all) >= cs.limit || now.After(cs.next)) {
+		cs.shed(now)
 	}
-	c := &circuit{failures: cs.failures, wait: cs.wait, answered: time.Now()}
+	c := &circuit{failures: cs.failures, wait: cs.wait, answered: now}
 	cs.all[name] = c
 	return c
 }
@@ -98,34 +99,42 @@ func (cs *circuits) known(name string) *circuit {
 	return cs.all[name]
 }
 
-// shed forgets targets without a call under way: first those that are well, and if there are still too many, those
-// with failures and a closed circuit. An open circuit is forgotten long after anybody wanted to call its target. If
-// many remain, the next time is when they are twice as many. cs.mu must be held.
+// shed forgets targets: those that are well; if too many are left, those with failures and a closed circuit; and if too many
+// are still left, those with an open circuit whose time for a trial came long ago, without a call since. They may be called
+// anyway. So however many targets fail, those that did so within CircuitWait and circuitUnwanted bound the memory. cs.mu
+// must be held.
 func (cs *circuits) shed(now time.Time) {
-	for _, failing := range []bool{false, true} {
-		for name, c := range cs.all {
-			if c.idle(now, failing) {
-				delete(cs.all, name)
-			}
-		}
+	for _, most := range []worth{worthNothing, worthFailures, worthTrials} {
+		maps.DeleteFunc(cs.all, func(_ string, c *circuit) bool { return c.worth(now) <= most })
 		if len(cs.all) < cs.kept {
 			break
 		}
 	}
-	cs.limit = 2 * len(cs.all)
+	cs.limit, cs.next = 2*len(cs.all), now.Add(circuitUnwanted)
 }
 
-// idle reports whether the target can be forgotten, if need be with its failures.
-func (c *circuit) idle(now time.Time, failing bool) bool {
+// worth is what is lost with a circuit that is forgotten.
+type worth int
+
+const (
+	worthNothing  worth = iota // the target is well
+	worthFailures              // the number of failures in a row
+	worthTrials                // that the next calls are single ones
+	worthAll                   // calls are under way, or there may be none now
+)
+
+func (c *circuit) worth(now time.Time) worth {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls > 0 {
-		return false
+	switch {
+	case c.calls > 0 || now.Sub(c.until) < circuitUnwanted: // until is zero while it is closed
+		return worthAll
+	case !c.opened.IsZero():
+		return worthTrials
+	case c.failed > 0:
+		return worthFailures
 	}
-	if !c.opened.IsZero() {
-		return now.Sub(c.until) > circuitForgotten
-	}
-	return failing || c.failed == 0
+	return worthNothing
 }
 
 // succeed closes the circuit if it has been open for long enough. c.mu must be held.

@@ -44,10 +44,57 @@ func TestAnOpenCircuitIsRememberedBesideVeryManyOthers(t *testing.T) {
 		others("bad", fails) // each fails once
 		require.LessOrEqual(t, len(cs.all), kept+2)
 		require.False(t, call("open", nil))
-		time.Sleep(2 * circuitForgotten)
+		time.Sleep(2 * time.Hour)
 		others("good", nil)
 		others("better", nil)
 		require.True(t, call("open", nil), "nobody has called it for long")
+	})
+}
+
+// A hostile setter of tasks may name ever new targets that fail.
+func TestAnOpenCircuitIsForgottenOnlyForOpenOnesAndLongAfterItsTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kept = 100
+		cs := circuits{failures: 2, wait: 10 * time.Second, all: map[string]*circuit{}, kept: kept}
+		fails := errors.New("connection refused")
+		call := func(name string, err error) bool {
+			v := cs.of(name).enter("topic " + name)
+			if v != nil {
+				v.leave(err)
+			}
+			return v != nil
+		}
+		others := func(n int, err error) {
+			for i := range n {
+				name := fmt.Sprint(time.Now().Unix(), i)
+				call(name, err)
+				call(name, err)
+			}
+		}
+		stillOpen := func() {
+			t.Helper()
+			require.True(t, call("open", fails), "the time of its trial has come")
+			require.False(t, call("open", nil))
+		}
+		call("open", fails)
+		call("open", fails)
+		for range 5 {
+			time.Sleep(time.Hour)
+			others(2*kept, nil)
+			require.LessOrEqual(t, len(cs.all), kept)
+		}
+		stillOpen()
+
+		others(20*kept, fails)
+		require.Greater(t, len(cs.all), 20*kept, "they get no calls now")
+		time.Sleep(cs.wait + circuitUnwanted/2)
+		others(1, nil)
+		require.Greater(t, len(cs.all), 20*kept)
+		stillOpen()
+		time.Sleep(circuitUnwanted)
+		others(1, nil)
+		require.Equal(t, 2, len(cs.all), "nobody has called the others since")
+		stillOpen()
 	})
 }
 

@@ -126,6 +126,7 @@ func calls(ctx context.Context, c *timeout.Center, token timeout.Token) map[stri
 		"Pull":       func() error { return of(c.Pull(ctx, timeout.Pull{Topic: "orders"})) },
 		"Extend":     func() error { return of(c.Extend(ctx, token, 0)) },
 		"Feedback":   func() error { return of(c.Feedback(ctx, token, nil)) },
+		"Release":    func() error { return c.Release(ctx, timeout.Leased{Token: token}) },
 		"SetTopic":   func() error { return of(c.SetTopic(ctx, timeout.Topic{Name: "mails"})) },
 		"Topic":      func() error { return of(c.Topic(ctx, "orders")) },
 		"Topics":     func() error { return of(c.Topics(ctx)) },

@@ -44,6 +44,12 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 	return engine.Outcome{As: Pending, After: wait, Error: text}
 }
 
+// retries reports whether the outcome of an attempt depends on how many the task has had.
+func retries(failure error) bool {
+	_, again := againDelay(failure)
+	return failure != nil && !again && !IsPermanent(failure)
+}
+
 // attemptsOf returns how many attempts a task has, or each run of a periodic one.
 func attemptsOf(topic Topic) int {
 	topic.Every = ""

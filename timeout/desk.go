@@ -103,7 +103,7 @@ func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duratio
 		select {
 		case got := <-r.got:
 			if err := context.Cause(ctx); err != nil && len(got.tasks) > 0 {
-				d.c.settle(d.name, unbegun(got.tasks))
+				d.settle(unbegun(got.tasks))
 				return nil, err
 			}
 			return got.tasks, got.err
@@ -229,7 +229,19 @@ func (d *desk) ask(ask engine.Ask) {
 		d.fail(err)
 		return
 	}
-	d.c.settle(d.name, d.take(ask, batch, time.Now()))
+	d.settle(d.take(ask, batch, time.Now()))
+}
+
+// settle tells the engine of outcomes. If it does not answer, the leases end.
+func (d *desk) settle(outcomes []engine.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if err := d.c.settle(ctx, d.name, outcomes); err != nil {
+		d.c.cfg.Logger.Warn("timeout: pulled tasks are not settled, so their leases must end", "topic", d.name, "tasks", len(outcomes), "err", err)
+	}
 }
 
 // giveUp takes the tasks out whose last attempt of a run ended with its lease: see Topic.Every. It

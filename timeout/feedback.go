@@ -27,26 +27,9 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
-	tasks, err := c.engine.Get(ctx, []Key{token.Key})
+	outcome, err := c.outcomeOf(ctx, topic, token, failure)
 	if err != nil {
 		return false, err
-	}
-	var now time.Time
-	schedule, err := scheduleOf(topic)
-	if err == nil && schedule != nil {
-		now, err = c.engine.Now(ctx)
-	}
-	if err != nil {
-		return false, err
-	}
-	outcome := conclude(topic, schedule, tasks[0], now, failure)
-	if errors.Is(failure, ErrStopping) {
-		outcome = engine.Outcome{As: Pending, Refund: true}
-	}
-	outcome.Token = bare(token)
-	if token.Begun != 0 {
-		outcome.Started = time.UnixMilli(token.Begun)
-		outcome.Took = max(time.Since(outcome.Started), 0)
 	}
 	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: token.Topic, Node: c.cfg.Node, Settle: []engine.Outcome{outcome}})
 	if errors.Is(err, ErrNotFound) { // dropped after this node had learned of it
@@ -68,6 +51,39 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	return batch.Settled[0], nil
 }
 
+// outcomeOf returns the outcome of an attempt that somebody else has made. It reads the task, which may be large, only if
+// the outcome depends on it.
+func (c *Center) outcomeOf(ctx context.Context, topic Topic, token Token, failure error) (outcome engine.Outcome, err error) {
+	if errors.Is(failure, ErrStopping) {
+		return engine.Outcome{Token: bare(token), As: Pending, Refund: true}, nil
+	}
+	schedule, err := scheduleOf(topic)
+	if err != nil {
+		return outcome, err
+	}
+	_, logs := c.engine.(engine.Log)
+	logged := logs && token.Begun != 0
+	var now time.Time
+	if schedule != nil || logged {
+		if now, err = c.engine.Now(ctx); err != nil {
+			return outcome, err
+		}
+	}
+	tasks := make([]Task, 1)
+	if schedule != nil || retries(failure) {
+		if tasks, err = c.engine.Get(ctx, []Key{token.Key}); err != nil {
+			return outcome, err
+		}
+	}
+	outcome = conclude(topic, schedule, tasks[0], now, failure)
+	outcome.Token = bare(token)
+	if logged {
+		outcome.Started = time.UnixMilli(token.Begun)
+		outcome.Took = max(now.Sub(outcome.Started), 0)
+	}
+	return outcome, nil
+}
+
 // gaveUp counts an outcome that was told to this node. Another node may have leased the task.
 func (c *Center) gaveUp(outcome engine.Outcome) {
 	if !isGivenUp(outcome) {
@@ -86,17 +102,22 @@ var errNoTopic = errors.New("timeout: the topic of the token is gone")
 
 // admit checks a token from outside, and returns its topic.
 func (c *Center) admit(ctx context.Context, token Token) (Topic, error) {
-	if err := token.Check(); err != nil {
+	if err := c.checkToken(token); err != nil {
 		return Topic{}, err
-	}
-	if keys := c.cfg.FeedbackKeys; len(keys) > 0 && !proved(token, keys) {
-		return Topic{}, fmt.Errorf("%w of %v", ErrForged, token.Key)
 	}
 	topic, err := c.lookUp(ctx, token.Topic)
 	if errors.Is(err, ErrNotFound) {
 		err = errNoTopic
 	}
 	return topic, err
+}
+
+func (c *Center) checkToken(token Token) error {
+	err := token.Check()
+	if keys := c.cfg.FeedbackKeys; err == nil && len(keys) > 0 && !proved(token, keys) {
+		err = fmt.Errorf("%w of %v", ErrForged, token.Key)
+	}
+	return err
 }
 
 // bare returns a token as engines know it.

@@ -46,7 +46,8 @@ func (p Pull) check() error {
 // how many tasks it has.
 //
 // Pull works without Run, but then it hears of no task that another node sets, and asks the engine
-// every Config.Poll. When Run ends, waiting and later calls return ErrStopping, until Run begins again.
+// every Config.Poll. And each Pull, Extend and Feedback reads all topics: some milliseconds if there
+// are hundreds. When Run ends, waiting and later calls return ErrStopping, until Run begins again.
 // A topic without Topic.Pull is ErrConflict, and a missing one is ErrNotFound. If ctx ends, Pull hands
 // back the tasks that it has leased.
 func (c *Center) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
@@ -123,6 +124,25 @@ func (c *Center) desk(name string) *desk {
 	return d
 }
 
+// Release hands back tasks of Pull that nobody has begun. It is Feedback with ErrStopping for each of them, by one call of
+// the engine for the tasks of a topic. Tasks whose leases have ended stay as they are. With Config.FeedbackKeys an unsigned
+// token is ErrForged, and no task is handed back.
+func (c *Center) Release(ctx context.Context, leased ...Leased) error {
+	if err := begin(c, func(one Leased) error { return c.checkToken(one.Token) }, leased...); err != nil {
+		return err
+	}
+	defer c.calls.Done()
+	byTopic := make(map[string][]engine.Outcome)
+	for _, outcome := range unbegun(leased) {
+		byTopic[outcome.Token.Topic] = append(byTopic[outcome.Token.Topic], outcome)
+	}
+	var errs []error
+	for topic, outcomes := range byTopic {
+		errs = append(errs, c.settle(ctx, topic, outcomes))
+	}
+	return errors.Join(errs...)
+}
+
 // unbegun returns the outcomes of tasks that nobody has begun.
 func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 	for i := range leased {
@@ -131,20 +151,16 @@ func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 	return outcomes
 }
 
-// settle tells the engine of outcomes. If it does not answer, the leases end.
-func (c *Center) settle(topic string, outcomes []engine.Outcome) {
-	if len(outcomes) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
+// settle tells the engine of outcomes. Those for a dropped topic are settled.
+func (c *Center) settle(ctx context.Context, topic string, outcomes []engine.Outcome) error {
 	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
 	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
 	case err == nil:
 		c.wake(topic, batch.Now)
-	case !errors.Is(err, ErrNotFound):
-		c.cfg.Logger.Warn("timeout: pulled tasks are not settled, so their leases must end", "topic", topic, "tasks", len(outcomes), "err", err)
 	}
+	return err
 }
 
 // Extend makes the lease of a token end after the duration lease from now, be that earlier or

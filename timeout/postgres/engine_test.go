@@ -289,6 +289,20 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
+func TestATopicThatAnotherProcessHasDroppedIsForgotten(t *testing.T) {
+	t.Parallel()
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	_, err := e.SetTopic(t.Context(), engine.Topic{Name: "dropped"}, false)
+	require.NoError(t, err)
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}, {Topic: "dropped", ID: "1"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"dropped", "orders"}, e.Known())
+	require.NoError(t, open(t, e.Schema()).DropTopic(t.Context(), "dropped"))
+	_, err = e.Topics(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"orders"}, e.Known())
+}
+
 func TestATopicThatHasGrownElsewhereIsLeasedFromByItsNewSlots(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})
 	other := open(t, e.Schema())

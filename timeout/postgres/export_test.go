@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -16,6 +18,13 @@ func (e *Engine) Schema() string { return e.schema }
 func (e *Engine) Busy(ctx context.Context, topic string) (bool, error) {
 	t, err := e.must(ctx, topic)
 	return err == nil && t.busy.Load(), err
+}
+
+// Known returns the topics that the engine remembers.
+func (e *Engine) Known() []string {
+	e.topics.mu.Lock()
+	defer e.topics.mu.Unlock()
+	return slices.Sorted(maps.Keys(e.topics.known))
 }
 
 // UnknownFront has a statement look from the start.

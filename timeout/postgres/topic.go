@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,17 @@ func (ts *topics) forget(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.known, name)
+}
+
+// keep forgets all other topics than these, which were just read: other processes have dropped them.
+func (ts *topics) keep(read []*topic) {
+	there := make(map[string]bool, len(read))
+	for _, t := range read {
+		there[t.Name] = true
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	maps.DeleteFunc(ts.known, func(name string, _ *topic) bool { return !there[name] })
 }
 
 // find returns the topics of some names, without the missing ones.
@@ -231,6 +243,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.topics.keep(read)
 	all := make([]engine.Topic, len(read))
 	for i, t := range read {
 		all[i] = t.Topic

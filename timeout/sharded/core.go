@@ -28,7 +28,7 @@ type core struct {
 
 	mu     sync.Mutex                    // guards the fields below
 	list   string                        // the name of this list of shards, see mark
-	slots  map[string]int                // by topic, as last read from a shard
+	slots  map[string]int                // by topic, as last read from a shard; without one all shards are asked
 	fenced map[string]raisedFence        // by topic
 	owed   []map[string][]engine.Outcome // by place and topic: see Expire
 	told   []map[string][]engine.Outcome // by place and topic: owed ones whose shard is just being told

@@ -33,7 +33,9 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 	if err != nil {
 		return kept, err
 	}
-	e.learn(kept)
+	e.mu.Lock()
+	e.slots[kept.Name] = kept.Slots
+	e.mu.Unlock()
 	errs := e.together(isNotFirst, func(s *shard) error {
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, s, eng, kept, onlyNew) })
 	})
@@ -84,14 +86,6 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine
 }
 
 func isNotFirst(place int) bool { return place > 0 }
-
-func (e *core) learn(topics ...engine.Topic) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, topic := range topics {
-		e.slots[topic.Name] = topic.Slots
-	}
-}
 
 // copyTopic copies a topic from the first shard to another. It repeats the copy until the first
 // shard still has the same topic afterwards. So of two copies at the same time, the last one to
@@ -198,10 +192,14 @@ func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 	for _, s := range e.shards {
 		topics, err := e.topicsOf(ctx, s, e.cfg.Patience)
 		if err == nil {
-			e.learn(topics...)
-			for i := range topics {
-				topics[i] = e.wholeOf(topics[i])
+			slots := make(map[string]int, len(topics))
+			for i, topic := range topics {
+				slots[topic.Name] = topic.Slots
+				topics[i] = e.wholeOf(topic)
 			}
+			e.mu.Lock()
+			e.slots = slots
+			e.mu.Unlock()
 			return topics, nil
 		}
 		errs = append(errs, err)

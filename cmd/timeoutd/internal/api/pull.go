@@ -94,9 +94,7 @@ func (h *Handler) await(r *http.Request, pull timeout.Pull) ([]timeout.Leased, e
 func (h *Handler) handBack(r *http.Request, leased []timeout.Leased) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxHandBack)
 	defer cancel()
-	for _, one := range leased {
-		_, _ = h.centre.Feedback(ctx, one.Token, timeout.ErrStopping)
-	}
+	_ = h.centre.Release(ctx, leased...)
 }
 
 func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {

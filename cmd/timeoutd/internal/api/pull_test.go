@@ -9,12 +9,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
@@ -25,7 +27,11 @@ const (
 
 // pulls starts an API with a topic "t" to pull from.
 func pulls(t *testing.T, of timeout.Config, cfg Config) *site {
-	s := startWith(t, newEngine(t), of, cfg)
+	return pullsOn(t, newEngine(t), of, cfg)
+}
+
+func pullsOn(t *testing.T, e engine.Engine, of timeout.Config, cfg Config) *site {
+	s := startWith(t, e, of, cfg)
 	s.run(nil)
 	_, err := s.centre.SetTopic(t.Context(), timeout.Topic{Name: "t", Pull: true, Retain: time.Hour})
 	require.NoError(t, err)
@@ -268,6 +274,39 @@ func TestPullsBeyondTheRoomForAnswersHandTheirTasksBack(t *testing.T) {
 	s.handler.pulled.Release(maxPulled)
 	s.handler.patience = eternal
 	require.Len(t, s.pull(`{"wait":"20s"}`), 1)
+}
+
+// settling is an engine that counts the calls with outcomes.
+type settling struct {
+	engine.Engine
+	calls atomic.Int32
+}
+
+func (e *settling) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	if len(ask.Settle) > 0 {
+		e.calls.Add(1)
+	}
+	return e.Engine.Expire(ctx, ask)
+}
+
+func TestManyTasksAreHandedBackByOneCall(t *testing.T) {
+	e := &settling{Engine: newEngine(t)}
+	s := pullsOn(t, e, timeout.Config{}, Config{})
+	s.handler.patience = time.Millisecond
+	require.True(t, s.handler.pulled.TryAcquire(maxPulled))
+	tasks := make([]timeout.Task, timeout.MaxPull)
+	for i := range tasks {
+		tasks[i] = timeout.Task{Topic: "t", ID: fmt.Sprint(i), Payload: make([]byte, smallBody)}
+	}
+	_, err := s.centre.SetAll(t.Context(), tasks)
+	require.NoError(t, err)
+	a := s.raw(http.MethodPost, "/v1/topics/t/pull", `{"max":100,"wait":"20s"}`)
+	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
+	require.Contains(t, a.body, fmt.Sprint("payloads of ", timeout.MaxPull*smallBody, " bytes"), "that was all of them")
+	require.EqualValues(t, 1, e.calls.Load())
+	counts, err := s.centre.Count(t.Context(), "t")
+	require.NoError(t, err)
+	require.EqualValues(t, timeout.MaxPull, counts.Pending)
 }
 
 // The caller hangs up while its answer waits for room.
