@@ -112,11 +112,11 @@ func (c *conn) drop() error {
 	return errors.Join(in.Skip(n), in.Release())
 }
 
-// Due decides on a worker. Without a socket that tells, more bytes in the buffer than last time
-// are a sign of life.
+// Due decides on a worker. Without a socket that tells, another number of bytes in the buffer than last time is a sign
+// of life: more have come, or the program is just reading some, and about to say so.
 func (c *conn) Due(b adapter.Binding) {
 	if !b.Tells() {
-		if n := int64(c.Buffered(b)); n > c.found.Swap(n) {
+		if n := int64(c.Buffered(b)); n != c.found.Swap(n) {
 			b.Read()
 		}
 	}
