@@ -86,14 +86,14 @@ func userWithTooManyIsToldSo(r *rig) {
 
 func idlestOfAUserIsEvicted(r *rig) {
 	r.serve(keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{Farewell: bye}, Room: keepalive.Room{
-		MaxPerUser: 2, Full: keepalive.FullEvict, MinIdle: 5 * tick,
+		MaxPerUser: 2, Full: keepalive.FullEvict, MinIdle: minIdle,
 	}})
 	other := r.dial()
 	clients := r.dialMany(2)
 	for _, c := range clients {
 		require.NoError(r, c.ask("user ann"))
-		time.Sleep(10 * tick)
 	}
+	r.silence(clients[0], clients[1])
 	c := r.dial()
 	require.NoError(r, c.ask("user ann"))
 	clients[0].requireEnd(keepalive.ReasonEvicted)
@@ -136,27 +136,36 @@ func fullServerRefusesToWait(r *rig) {
 var fullWaits = keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 1, Full: keepalive.FullWait}}
 
 func idlestIsEvicted(r *rig) {
-	r.serve(keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 3, Full: keepalive.FullEvict, MinIdle: 5 * tick}})
+	r.serve(keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 3, Full: keepalive.FullEvict, MinIdle: minIdle}})
 	clients := r.dialMany(3)
 	idlest := clients[1]
-	r.attempt(func() bool {
-		require.NoError(r, idlest.ask("echo"))
-		time.Sleep(10 * tick)
-		require.NoError(r, clients[0].ask("echo"))
-		require.NoError(r, clients[2].ask("echo"))
-		time.Sleep(10 * tick)
-		info, ok := idlest.guard.Info()
-		require.True(r, ok)
-		for g := range r.k.Guards() {
-			if other, _ := g.Info(); g != idlest.guard && other.Idle > info.Idle {
-				return false // the Keeper was late
-			}
-		}
-		return info.Idle >= 5*tick
-	})
+	r.silence(idlest, clients[0], clients[2])
 	require.NoError(r, r.dial().ask("echo"))
 	idlest.requireEnd(keepalive.ReasonEvicted)
 	idlest.requireBytes("")
 	require.NoError(r, clients[0].ask("echo"))
 	require.NoError(r, clients[2].ask("echo"))
+}
+
+const minIdle = 5 * tick
+
+// silence makes clients silent, until one of them is the idlest, and may be evicted.
+func (r *rig) silence(idlest *client, others ...*client) {
+	r.Helper()
+	r.attempt(func() bool {
+		require.NoError(r, idlest.ask("echo"))
+		time.Sleep(2 * minIdle)
+		for _, c := range others {
+			require.NoError(r, c.ask("echo"))
+		}
+		time.Sleep(2 * minIdle)
+		info, ok := idlest.guard.Info()
+		require.True(r, ok)
+		for _, c := range others {
+			if other, _ := c.guard.Info(); other.Idle > info.Idle {
+				return false // the Keeper was late
+			}
+		}
+		return info.Idle >= minIdle
+	})
 }
