@@ -220,7 +220,7 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	require.NotErrorIs(t, err, engine.ErrNotFound, "nobody knows")
 	_, err = centre.Remove(ctx, one.Key())
 	require.Error(t, err)
-	_, err = centre.Feedback(ctx, engine.Token{Key: one.Key(), Lease: 1 << 20, Part: "1"}, nil)
+	_, err = centre.Feedback(ctx, engine.Token{Key: one.Key(), Lease: 1 << 20, Part: tokens[0].Part}, nil)
 	require.Error(t, err)
 	all := []engine.Task{one, one}
 	_, err = centre.SetAll(ctx, all)
