@@ -35,9 +35,9 @@ func TestACenterListsTasksWithoutTheirPayloads(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, inner.Close()) })
 		e := &listing{Engine: inner}
 		r := rigOn(t, e, timeout.Config{All: true, Poll: time.Second, Callers: map[string]timeout.Caller{"fake": &hosts{}}})
-		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Every: yearly})
 		require.NoError(t, err)
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
 		set := func(topic string) {
 			_, err := r.Set(t.Context(), timeout.Task{Topic: topic, ID: "x", Payload: []byte("large")})
 			require.NoError(t, err)
