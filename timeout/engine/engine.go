@@ -44,8 +44,8 @@ type Engine interface {
 	Count(ctx context.Context, topic string) (Counts, error)
 
 	// Set makes each task wait for its action time, whatever its state was. The attempts start
-	// anew, like Created and all counts, and the lease of a running task is void. With IfAbsent it
-	// changes nothing if the task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
+	// anew, like Created and all counts, the log is empty, and the lease of a running task is void. With IfAbsent
+	// it changes nothing if the task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
 	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
 
@@ -360,8 +360,9 @@ type Batch struct {
 
 // Log is the interface of engines with a log of executions.
 type Log interface {
-	// Executions returns the ended attempts of a task, the latest first, at most limit. Like Task.Calls it leaves out
-	// those handed back.
+	// Executions returns the ended attempts of a task since its set, the latest first, at most limit. They stay
+	// through moves, replays and other lives, for as long as Topic.RetainLog says. Like Task.Calls the log leaves out
+	// those handed back, and without Topic.Retain the successful ones.
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }
 

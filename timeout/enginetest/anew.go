@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -216,4 +217,58 @@ func testLogAnew(r *rig) {
 	last = r.expireOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
 	require.Empty(r.t, r.executions("3", 10))
+}
+
+// testLogOfASet checks that a set begins another log, whatever has become of the task before it, and that nothing else
+// does.
+func testLogOfASet(r *rig) {
+	for _, retain := range []time.Duration{0, long} {
+		r.make(engine.Topic{Slots: 1, Retain: retain})
+		first := engine.Outcome{As: engine.Pending, Error: "first"}
+		for name, next := range map[string]func(id string){
+			"failed":  func(string) {},
+			"running": func(string) { r.expireOne("b", long) },
+			"dead": func(string) {
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Dead}))
+			},
+			"replayed": func(id string) {
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Dead}))
+				require.Equal(r.t, engine.Dead, r.replay(id).Was)
+			},
+			"moved": func(id string) { require.Equal(r.t, engine.Pending, r.move(id, newDue).Was) },
+			"anew": func(string) {
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Pending, Anew: true, After: long}))
+			},
+			"outlived": func(string) { r.ending(r.expireOne("b", long)); r.expireOne("c", long) },
+			"set, if it were absent": func(id string) {
+				_, err := r.setLater([]string{id}, true)
+				require.NoError(r.t, err)
+			},
+			"done": func(string) {
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Done}))
+			},
+			"removed": func(id string) { require.Equal(r.t, engine.Pending, r.remove(id).Was) },
+		} {
+			id := fmt.Sprint(name, retain)
+			first.Token = r.leased(id, long).Token
+			require.Equal(r.t, []bool{true}, r.settle(first))
+			next(id)
+			log := r.executions(id, 10)
+			if r.get(id).State == engine.None {
+				require.Empty(r.t, log, "the log of %s goes with it", id)
+			} else {
+				require.NotEmpty(r.t, log, id)
+				require.Equal(r.t, "first", log[len(log)-1].Error, "the log of %s stays", id)
+			}
+			version := r.set(id, newDue).Version
+			require.Empty(r.t, r.executions(id, 10), "the log of %s is that of another task", id)
+			r.move(id, past)
+			first.Token = r.expireOne("d", long).Token
+			require.Equal(r.t, []bool{true}, r.settle(first))
+			log = r.executions(id, 10)
+			require.Len(r.t, log, 1, id)
+			require.Greater(r.t, log[0].Version, version, id)
+			r.remove(id)
+		}
+	}
 }

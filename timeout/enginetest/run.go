@@ -114,7 +114,7 @@ func (s *suite) tests() []test {
 		{"Context", testContext},
 	}
 	if _, ok := s.engine.(engine.Log); ok {
-		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogAnew", testLogAnew})
+		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogAnew", testLogAnew}, test{"LogOfASet", testLogOfASet})
 	}
 	if _, ok := s.engine.(engine.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})

@@ -40,6 +40,8 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{"orders"}},
 		{"upcoming", sql.Upcoming, byTime, byKey, []any{"orders", 0, "", 10, nil, 7, 10}},
+		{"set", sql.Set, byKey, byTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
+		{"set's log", sql.Set, logByKey, logByTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
 		{"executions", sql.Executions, logByKey, logByTime, []any{"orders", "a", 10}},
 		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, numbers, 10}},
 		{"sweeplog", sql.SweepLog, logByTime, logByKey, []any{topics, numbers, 10}},

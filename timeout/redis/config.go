@@ -31,8 +31,8 @@ type Config struct {
 	// If it is negative, each Expire asks every slot.
 	PollInterval time.Duration
 
-	// Logger gets a line when a server begins to fail while others answer, and when it fails no more. Nil means
-	// slog's default.
+	// Logger gets a line when a server begins to fail while others answer, when it fails no more, and for tasks
+	// that are lost since somebody else has deleted a part of them. Nil means slog's default.
 	Logger *slog.Logger
 }
 

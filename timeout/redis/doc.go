@@ -19,6 +19,10 @@
 // server's clock in microseconds. So Redis gives no number twice after a flush or the loss of its
 // last writes, unless its clock is behind by more than the lost time.
 //
+// An operator or a restore may have deleted a part of a task. Without its body the task is lost: Expire logs that when
+// the task is due, and all other calls miss it. Without a record of its attempts a running task begins anew at the
+// end of its lease.
+//
 // A Cluster has the records of the topics on one master, and copies of them on the others. Without
 // the record of a topic nobody finds its keys. If it is lost, the copies bring it back.
 //

@@ -367,7 +367,7 @@ func outcomeCode(outcome engine.Outcome) string {
 }
 
 // expireParts is how many there are of an answer.
-const expireParts = 9
+const expireParts = 10
 
 // take reads what a slot has answered.
 func (x *expiry) take(l *layout, c *invocation) {
@@ -381,6 +381,10 @@ func (x *expiry) take(l *layout, c *invocation) {
 	}
 	for _, id := range list(c.Answer[8]) {
 		x.batch.Died = append(x.batch.Died, engine.Key{Topic: x.ask.Topic, ID: text(id)})
+	}
+	if lost := list(c.Answer[9]); len(lost) > 0 {
+		x.broken = cmp.Or(x.broken, fmt.Errorf("timeout/redis: %d tasks of topic %s have lost their bodies, one is %v", len(lost), x.ask.Topic, lost[0]))
+		x.engine.cfg.Logger.Warn("timeout/redis: tasks are lost, since their bodies are", "topic", x.ask.Topic, "count", len(lost), "tasks", lost[:min(len(lost), 10)])
 	}
 	x.takeLeased(l, c, now)
 }
@@ -403,6 +407,9 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 		}
 		if leased.Again { // as outlived of expire.lua
 			leased.Error = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", leased.Node, leased.Attempts)
+			if leased.Attempts == 0 {
+				leased.Error = "timeout: the record of its attempts is lost"
+			}
 		}
 		leased.State, leased.Node = engine.Running, x.ask.Node
 		leased.Attempts++

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -317,5 +319,67 @@ func TestALargeBatchMovesItsTasksFromOneOldSlot(t *testing.T) {
 	for i, answer := range answers {
 		require.NoError(t, answer.Err)
 		require.Equal(t, engine.Pending, answer.Was, keys[i].ID)
+	}
+}
+
+// slotKey returns the key of a topic's only slot with that last part.
+func slotKey(t testing.TB, client *goredis.Client, e *redis.Engine, part string) string {
+	t.Helper()
+	keys := client.Keys(ctx, e.Prefix()+":{orders:*:"+part).Val()
+	require.Len(t, keys, 1)
+	return keys[0]
+}
+
+// A topic with millions of tasks grows, and somebody opens a list. Others move tasks meanwhile, and change some.
+func TestAPageOfATopicThatGrowsMovesNoMoreThanAPage(t *testing.T) {
+	t.Parallel()
+	const many, limit = 800, 50
+	for name, meanwhile := range map[string]func(t *testing.T, e *redis.Engine){
+		"nobody": func(*testing.T, *redis.Engine) {},
+		"others": func(t *testing.T, e *redis.Engine) {
+			_, err := e.Upkeep(ctx, 0)
+			require.NoError(t, err)
+			id := fmt.Sprint("changes-", rand.IntN(many))
+			_, err = e.Remove(ctx, removals([]engine.Key{key(id)}))
+			require.NoError(t, err)
+			set(t, e, engine.Task{ID: id, After: 30 * time.Minute})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := orders(t, engine.Topic{Slots: 1})
+			due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+			var tasks []engine.Task
+			for i := range many {
+				at := due.Add(time.Duration(max(0, i-many/2)) * time.Millisecond) // half are due at the same time
+				tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint("stays-", i), Due: at}, engine.Task{Topic: "orders", ID: fmt.Sprint("changes-", i), Due: at})
+			}
+			setAll(t, e, tasks)
+			client := sharedServer(t).client(t)
+			old := slotKey(t, client, e, "b")
+			seen := map[string]bool{}
+			query := engine.Query{Topic: "orders", State: engine.Pending, Limit: limit}
+			next := func() {
+				page, err := e.List(ctx, query)
+				require.NoError(t, err)
+				for _, task := range page.Tasks {
+					if strings.HasPrefix(task.ID, "stays-") {
+						require.False(t, seen[task.ID], "%s is there twice", task.ID)
+						seen[task.ID] = true
+					}
+				}
+				query.Cursor = page.Next
+			}
+			next()
+			withTopic(t, e, engine.Topic{Slots: 4})
+			other := orders2(t, e)
+			for query.Cursor != "" {
+				before := client.HLen(ctx, old).Val()
+				next()
+				require.GreaterOrEqual(t, client.HLen(ctx, old).Val(), before-2*limit)
+				meanwhile(t, other)
+			}
+			require.Len(t, seen, many)
+		})
 	}
 }

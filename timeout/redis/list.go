@@ -35,7 +35,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 }
 
 // List is engine.Engine's. A missing topic has an empty page. While a topic grows, List first
-// moves all of its tasks to where they belong.
+// moves the tasks of the page to where they belong.
 func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
 	if err := query.Check(); err != nil {
 		return page, err
@@ -47,26 +47,24 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page
 	}
 	bytes := 0
 	err = e.using(ctx, query.Topic, func(l *layout) (err error) {
-		if err := e.moveAll(ctx, l); err != nil {
-			return err
-		}
 		for more := true; more && len(page.Tasks) < limit; {
 			var tasks []engine.Task
-			tasks, more, err = e.listAfter(ctx, l, query, from, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
+			tasks, from, more, err = e.listAfter(ctx, l, query, from, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
 			if err != nil {
 				return err
 			}
 			page.Next = ""
-			for _, task := range tasks {
-				from.at, from.id = task.Until.UnixMilli(), task.ID
-				bytes += len(task.Payload)
-			}
-			page.Tasks = append(page.Tasks, tasks...)
 			if more {
 				page.Next = cursor.Write(from.at, from.id)
 			}
+			for _, task := range tasks {
+				bytes += len(task.Payload)
+				if task.Version != 0 { // otherwise its body is lost
+					page.Tasks = append(page.Tasks, task)
+				}
+			}
 			if len(tasks) == 0 {
-				break // the next one does not fit
+				break // the next one does not fit, or the next ones have gone
 			}
 		}
 		return nil
@@ -84,27 +82,41 @@ type after struct {
 	id string
 }
 
+// behind returns the place behind a task.
+func behind(task engine.Task) after { return after{task.Until.UnixMilli(), task.ID} }
+
+// args are the arguments of a script for what comes after it in the set of a state, at most limit.
+func (a after) args(state engine.State, limit int) []any {
+	score := ""
+	if a.at >= 0 {
+		score = strconv.FormatInt(a.at, 10)
+	}
+	return []any{int(state), limit, score, a.id}
+}
+
 // room is the room on the rest of a page. The first task fits onto an empty page in any case.
 type room struct {
 	tasks, bytes int
 	empty        bool
 }
 
-// listAfter returns the next tasks of all slots, and whether there may be more. It asks each slot for a
-// share of what fits. So it may return fewer tasks than that, but at least one if one fits.
-func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, more bool, err error) {
-	slots := len(l.places)
-	share, bytes := min(room.tasks, 2*room.tasks/slots+4), room.bytes/slots
-	score := ""
-	if from.at >= 0 {
-		score = strconv.FormatInt(from.at, 10)
+// share is how many tasks each of some slots is asked for.
+func (r room) share(slots int) int { return min(r.tasks, 2*r.tasks/slots+4) }
+
+// listAfter returns the next tasks of all slots, the place behind them, and whether there may be more. It asks
+// each slot for a share of what fits. So it may return fewer tasks than that, but at least one if one fits, unless
+// somebody changes those of old slots meanwhile.
+func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, to after, more bool, err error) {
+	ends, err := e.bringAfter(ctx, l, query.State, from, room)
+	if err != nil {
+		return nil, from, false, err
 	}
+	share, bytes := room.share(len(l.places)), room.bytes/len(l.places)
 	ask := func(at *place) *invocation {
-		c := invoke(scriptList, at, int(query.State), share, score, from.id, bytes, query.OmitPayload)
+		c := invoke(scriptList, at, append(from.args(query.State, share), bytes, query.OmitPayload)...)
 		c.room, c.Size = share, bytes
 		return c
 	}
-	var ends []engine.Task // behind which a slot has more
 	err = e.all(ctx, l.places, ask, func(c *invocation) error {
 		if c.Status != "" {
 			return e.mend(ctx, l, c)
@@ -120,17 +132,59 @@ func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, f
 		return nil
 	})
 	if err != nil {
-		return nil, false, err
+		return nil, from, false, err
 	}
 	slices.SortFunc(tasks, byTime)
-	for _, end := range ends { // what comes behind it is not known
-		at, _ := slices.BinarySearchFunc(tasks, end, byTime)
-		tasks, more = tasks[:min(at+1, len(tasks))], true
+	if to = from; len(ends) > 0 { // what comes behind the first of them is not known
+		end := slices.MinFunc(ends, byTime)
+		n, there := slices.BinarySearchFunc(tasks, end, byTime)
+		if there {
+			n++
+		}
+		tasks, to, more = tasks[:n], behind(end), true
 	}
 	if fit := room.fit(tasks); fit < len(tasks) {
-		tasks, more = tasks[:fit], true
+		tasks, to, more = tasks[:fit], from, true
 	}
-	return tasks, more, nil
+	if len(tasks) > 0 {
+		to = behind(tasks[len(tasks)-1])
+	}
+	return tasks, to, more, nil
+}
+
+// bringAfter moves the next tasks of a list from old slots to where they belong, a share of each slot. It returns
+// the last one of each slot with more.
+func (e *Engine) bringAfter(ctx context.Context, l *layout, state engine.State, from after, room room) (ends []engine.Task, err error) {
+	if l.old == nil {
+		return nil, nil
+	}
+	var ids []string
+	share := room.share(len(l.old))
+	err = e.all(ctx, l.old, func(at *place) *invocation {
+		c := invoke(scriptAhead, at, from.args(state, share)...)
+		c.room = share
+		return c
+	}, func(c *invocation) error {
+		if c.Status != "" {
+			return e.reseal(ctx, l, c.at)
+		}
+		found := list(c.Answer[0])
+		for i := 0; i < len(found); i += 2 {
+			ids = append(ids, text(found[i]))
+		}
+		if len(found) == 2*share {
+			ends = append(ends, engine.Task{ID: text(found[len(found)-2]), Until: time.UnixMilli(integer(found[len(found)-1]))})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	away, err := e.bring(ctx, l, ids)
+	for _, silent := range away {
+		err = cmp.Or(err, silent)
+	}
+	return ends, err
 }
 
 // fit returns how many of some tasks do.
@@ -149,14 +203,17 @@ func (r room) fit(tasks []engine.Task) int {
 // byTime is the order of Redis's sorted sets.
 func byTime(a, b engine.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) }
 
+// readList returns the tasks of an answer. One with a lost body has no version.
 func readList(query engine.Query, answer []any) ([]engine.Task, error) {
 	ids, scores, bodies, records, sizes := list(answer[0]), list(answer[1]), list(answer[2]), list(answer[3]), list(answer[5])
 	tasks := make([]engine.Task, len(ids))
 	for i := range ids {
 		task := &tasks[i]
-		task.Topic, task.ID, task.State = query.Topic, text(ids[i]), query.State
-		if err := complete(task, text(bodies[i]), text(records[i]), text(scores[i])); err != nil {
-			return nil, err
+		task.Topic, task.ID, task.State, task.Until = query.Topic, text(ids[i]), query.State, time.UnixMilli(integer(scores[i]))
+		if body := text(bodies[i]); body != "" {
+			if err := complete(task, body, text(records[i]), text(scores[i])); err != nil {
+				return nil, err
+			}
 		}
 		if query.OmitPayload {
 			task.PayloadBytes = int(integer(sizes[i]))

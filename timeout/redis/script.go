@@ -17,7 +17,8 @@ var (
 	scriptRemove = slotScript("remove", "allow-oom")
 	scriptReplay = slotScript("replay", "allow-oom")
 	scriptGet    = slotScript("get", "no-writes")
-	scriptList   = slotScript("list", "no-writes")
+	scriptList   = slotScript("list", "no-writes", "after")
+	scriptAhead  = slotScript("ahead", "no-writes", "after")
 	scriptCount  = slotScript("count", "no-writes")
 	scriptExpire = slotScript("expire", "allow-oom")
 	scriptExtend = slotScript("extend", "allow-oom")
@@ -39,8 +40,13 @@ var (
 	scriptBeat   = redisrun.NewScript("beat", "allow-oom", read("beat"))
 )
 
-func slotScript(name, flags string) *redisrun.Script {
-	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), read(name))
+// slotScript returns a script for the slots of a topic. It begins with head.lua, and perhaps with another common part.
+func slotScript(name, flags string, common ...string) *redisrun.Script {
+	body := read(name)
+	for _, part := range common {
+		body = read(part) + body
+	}
+	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), body)
 }
 
 // bareScript returns a script that reads some keys of a slot, without head.lua: it runs often, on slots

@@ -71,7 +71,7 @@ func (f *found) answer() engine.Answer {
 // find reads the existing tasks of a topic, by id.
 func find(ctx context.Context, s session, topic int64, ids []string) (map[string]*found, error) {
 	all := make(map[string]*found)
-	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts > 0 OR error <> '' FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts + calls > 0 OR error <> '' FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
 		[]any{topic, array(ids)}, func(rows *sql.Rows) error {
 			f := new(found)
 			err := rows.Scan(&f.seq, &f.id, &f.state, &f.at, &f.due, &f.version, &f.logged)

@@ -34,7 +34,7 @@ func heldBy(ctx context.Context, s session, tokens []engine.Token) ([]*held, err
 		return all, nil
 	}
 	there := make(map[string]*held, len(seqs)) // by the tokens' Part
-	err := each(ctx, s, "SELECT name, seq, id, lease, version, attempts, node, attempts > 1 OR error <> '' FROM hw_tasks CROSS JOIN hw_topics ON no = topic WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2 AND name IS NOT NULL",
+	err := each(ctx, s, "SELECT name, seq, id, lease, version, attempts, node, attempts + calls > 1 OR error <> '' FROM hw_tasks CROSS JOIN hw_topics ON no = topic WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2 AND name IS NOT NULL",
 		[]any{array(seqs)}, func(rows *sql.Rows) error {
 			h := new(held)
 			err := rows.Scan(&h.topic, &h.seq, &h.id, &h.lease, &h.version, &h.attempts, &h.node, &h.logged)
@@ -122,8 +122,7 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 	return remember(ctx, s, t, h, outcome, at)
 }
 
-// renew begins the next life of a task. Without Retain it deletes the log of the earlier lives after
-// a success, because neither the attempts nor an error show one any more.
+// renew begins the next life of a task.
 func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3 WHERE seq = ?2",
 		outcome.DueAt(at), h.seq, outcome.Error)
@@ -131,15 +130,10 @@ func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Out
 	if outcome.Error != "" {
 		outcome.As = engine.Dead
 	}
-	switch {
-	case err != nil:
-		return err
-	case t.Retain > 0 || outcome.As == engine.Dead:
-		return remember(ctx, s, t, h, outcome, at)
-	case h.logged:
-		return forget(ctx, s, t.no, []string{h.id})
+	if err == nil && (t.Retain > 0 || outcome.As == engine.Dead) {
+		err = remember(ctx, s, t, h, outcome, at)
 	}
-	return nil
+	return err
 }
 
 // Extend implements engine.Engine.

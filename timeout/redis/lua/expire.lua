@@ -3,6 +3,8 @@
 -- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set, "f" the
 -- same with an error.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
+-- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
+-- anew. A due task without a body is lost: the script forgets it and returns its id.
 local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 'termat', 'big')
 local refused = refusal(meta)
 if refused then return refused end
@@ -74,11 +76,12 @@ end
 -- outlived is the error of an attempt after the end of its lease, and the history.
 local function outlived(record)
   local _, past = split(record)
+  if attempts(record) == 0 then return 'timeout: the record of its attempts is lost' .. past end
   return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record)) .. past
 end
 
 local paused = meta[5] == '1'
-local ids, bodies, records, number, late, died = {}, {}, {}, 0, 0, {}
+local ids, bodies, records, number, late, died, lost = {}, {}, {}, 0, 0, {}, {}
 if max > 0 and not fenced and not paused then
   -- A lease with more before it than it is long was given before the clock was stepped back.
   local last = call('ZRANGE', p, '0', '0', 'REV', 'WITHSCORES')
@@ -86,7 +89,7 @@ if max > 0 and not fenced and not paused then
     local far = call('ZRANGE', p, '(' .. text(now + lease), '+inf', 'BYSCORE', 'LIMIT', '0', 64, 'WITHSCORES')
     for i = 1, #far, 2 do
       local record = call('HGET', a, far[i])
-      local own = struct.unpack('>I4', record, 18) -- the length of its lease
+      local own = record and struct.unpack('>I4', record, 18) or lease -- the length of its lease
       if own < forever and tonumber(far[i + 1]) > now + own then call('ZADD', p, now + own, far[i]) end
     end
   end
@@ -96,8 +99,10 @@ if max > 0 and not fenced and not paused then
   if #over > 0 then
     local found, limit, update = call('HMGET', a, unpack(over)), tonumber(meta[3]), {}
     for i = 1, #over do
-      local record = found[i]
-      if attempts(record) >= limit then
+      local record = found[i] or waits(now, '')
+      if not found[i] and call('ZSCORE', s, over[i]) then
+        call('ZREM', p, over[i]) -- to move.lua it was a waiting task
+      elseif attempts(record) >= limit then
         died[#died + 1] = over[i]
         update[#update + 1] = over[i]
         update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. outlived(record)
@@ -149,6 +154,21 @@ if max > 0 and not fenced and not paused then
       unmark(marks)
       call('ZREMRANGEBYRANK', s, '0', total - late - 1)
     end
+    for i = total, 1, -1 do
+      if not bodies[i] then
+        lost[#lost + 1] = ids[i]
+        for _, of in ipairs({ids, scores, bodies, records}) do table.remove(of, i) end
+        total = total - 1
+        if i <= late then late = late - 1 end
+      end
+    end
+    if #lost > 0 then
+      call('ZREM', p, unpack(lost))
+      call('HDEL', a, unpack(lost))
+      unmark(lost)
+    end
+  end
+  if total > 0 then
     number = numbers(meta[1], total)
     local running, update, tail = {}, {}, pack('>I4', lasting(lease)) .. node
     local stop = text(now + lease)
@@ -182,4 +202,4 @@ if not paused then
     after, backlog = 1, 1
   end
 end
-return {now, after, backlog, fenced and 1 or 0, table.concat(settled), number, late, bodies, died}
+return {now, after, backlog, fenced and 1 or 0, table.concat(settled), number, late, bodies, died, lost}

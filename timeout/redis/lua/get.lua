@@ -5,6 +5,6 @@ local state, score = states(ARGV)
 local bodies, records = call('HMGET', b, unpack(ARGV)), call('HMGET', a, unpack(ARGV))
 for i = 1, #ARGV do
   if state[i] == 1 then records[i] = records[i] or moved(ARGV[i], bodies[i], score[i]) end
-  state[i], score[i] = state[i] or 0, score[i] or ''
+  state[i], score[i] = bodies[i] and state[i] or 0, score[i] or '' -- without a body there is no task
 end
 return {state, score, bodies, records}

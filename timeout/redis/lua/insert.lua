@@ -1,12 +1,12 @@
 -- insert(from, id, state, score, body, record ...): takes over tasks of a sealed slot, each
--- of them once.
+-- of them once, and none that has lost its body.
 local meta = call('HMGET', m, 'n', 'z', 'from')
 local refused = refusal(meta)
 if refused then return refused end
 if meta[3] ~= ARGV[1] then return 'sealed' end
 for i = 2, #ARGV, 5 do
   local id = ARGV[i]
-  if call('SADD', t, id) == 1 then
+  if ARGV[i + 3] ~= '' and call('SADD', t, id) == 1 then
     call('ZADD', sets[tonumber(ARGV[i + 1])], ARGV[i + 2], id)
     call('HSET', b, id, ARGV[i + 3])
     if #ARGV[i + 3] > 4096 then call('HSET', m, 'big', 1) end

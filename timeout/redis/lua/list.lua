@@ -1,24 +1,13 @@
--- list(state, limit, score, id, room, brief): what comes after (score, id) in a set; an empty score is the
--- beginning. Bodies have no more bytes than there is room, but for the first one. If brief is 1, the answer
--- has sizes in place of the payloads. Room counts all the same: the script reads whole bodies.
+-- list(state, limit, score, id, room, brief): what comes after (score, id) in a set. Bodies have no more bytes than
+-- there is room, but for the first one. A lost body is empty. If brief is 1, the answer has sizes in place of the
+-- payloads. Room counts all the same: the script reads whole bodies.
 local refused = refusal(call('HMGET', m, 'n', 'z'))
 if refused then return refused end
-local set, limit, after = sets[tonumber(ARGV[1])], tonumber(ARGV[2]), ARGV[4]
-
--- Redis orders equal scores by the bytes of the members. Lua's own comparison does as the
--- server's locale says.
-local function above(id)
-  for i = 1, math.min(#id, #after) do
-    local x, y = byte(id, i), byte(after, i)
-    if x ~= y then return x > y end
-  end
-  return #id > #after
-end
 
 -- head returns how many bytes of a body stand before its payload.
 local function head(body)
   local at, size, unit = 8, 0, 1
-  if byte(body, 8) ~= 1 then return 8 end
+  if byte(body, 8) ~= 1 then return math.min(8, #body) end
   repeat
     at = at + 1
     local part = byte(body, at) or 0
@@ -27,21 +16,12 @@ local function head(body)
   return at + size
 end
 
-local first = 0
-if ARGV[3] ~= '' then
-  local stop = 0
-  first, stop = call('ZCOUNT', set, '-inf', '(' .. ARGV[3]), call('ZCOUNT', set, '-inf', ARGV[3])
-  while first < stop do -- the first one after it of the same score
-    local middle = math.floor((first + stop) / 2)
-    if above(call('ZRANGE', set, middle, middle)[1]) then stop = middle else first = middle + 1 end
-  end
-end
-local found = call('ZRANGE', set, first, first + limit - 1, 'WITHSCORES')
+local found = after(sets[tonumber(ARGV[1])], tonumber(ARGV[2]), ARGV[3], ARGV[4])
 local ids, scores, bodies, records, sizes = {}, {}, {}, {}, {}
 local room = tonumber(ARGV[5])
 for i = 1, #found, 2 do
   local id = found[i]
-  local body = call('HGET', b, id)
+  local body = call('HGET', b, id) or ''
   room = room - #body
   if room < 0 and #ids > 0 then break end -- the rest is on another page
   if ARGV[6] == '1' then

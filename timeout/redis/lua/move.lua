@@ -14,7 +14,7 @@ local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(i
 local state, some, places = {}, {}, {}
 for i = 1, count do
   state[i] = bodies[i] and 1 or 0
-  if records[i] then some[#some + 1], places[#places + 1] = ids[i], i end
+  if records[i] and bodies[i] then some[#some + 1], places[#places + 1] = ids[i], i end
 end
 local found = #some > 0 and states(some)
 for j, i in ipairs(places) do state[i] = found[j] or 0 end

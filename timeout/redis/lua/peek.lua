@@ -21,7 +21,7 @@ for i = 1, #ids do
   if state[i] then
     room = room - call('HSTRLEN', b, ids[i])
     if room < 0 and #tasks > 0 then break end
-    local body = call('HGET', b, ids[i])
+    local body = call('HGET', b, ids[i]) or ''
     tasks[#tasks + 1] = {ids[i], state[i], score[i], body, call('HGET', a, ids[i]) or moved(ids[i], body, score[i]) or ''}
   end
   seen = i

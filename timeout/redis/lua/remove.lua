@@ -8,7 +8,7 @@ for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
 local state, score = states(ids)
 local retain, answers = meta[3] ~= '0', {}
 local records, marks = call('HMGET', a, unpack(ids)), meta[4]
-local function version(id) return sub(call('HGET', b, id), 1, 7) end
+local function version(id) return sub(call('HGET', b, id) or noLease, 1, 7) end
 
 -- meant tells whether it is what the caller has seen.
 local function meant(i)

@@ -9,7 +9,9 @@ local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(i
 local number = pack('>I7', numbers(meta[1], 1) + 1) -- of all: no task is here twice
 local scores, back, fields, update, answers = {}, {}, {}, {}, {}
 for i = 1, #ids do
-  if state[i] == 4 then
+  if not bodies[i] then
+    answers[i] = {0} -- without a body there is no task
+  elseif state[i] == 4 then
     scores[#scores + 1], scores[#scores + 2] = now, ids[i]
     back[#back + 1] = ids[i]
     fields[#fields + 1], fields[#fields + 2] = ids[i], number .. sub(bodies[i], 8)

@@ -16,8 +16,8 @@ local function replace(ids, bodies)
   local clear, leave = {}, {{}, {}, {}, {}, {}}
   for i = 1, count do
     local number = state[i]
-    was[i] = number or 0
-    if number and byte(absent, i) == 1 and (number == 1 or number == 2 or number == 4) then
+    was[i] = (not bodies or bodies[i]) and number or 0 -- without a body there is no task
+    if was[i] > 0 and byte(absent, i) == 1 and (number == 1 or number == 2 or number == 4) then
       local record = call('HGET', a, ids[i])
       kept[#kept + 1] = {i - 1, sub(bodies[i], 1, 7), record and text(due(record)) or score[i]}
       skip[i] = true
