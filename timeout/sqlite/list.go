@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -81,6 +82,10 @@ type place struct{ at, seq int64 }
 
 func (p place) String() string { return cursor.Write(p.at, strconv.FormatInt(p.seq, 10)) }
 
+func (p place) compare(other place) int {
+	return cmp.Or(cmp.Compare(p.at, other.at), cmp.Compare(p.seq, other.seq))
+}
+
 // parsePlace reads a cursor. An empty cursor is before everything.
 func parsePlace(text string) (place, error) {
 	at, rest, err := cursor.Read(text)
@@ -94,7 +99,8 @@ func parsePlace(text string) (place, error) {
 	return p, nil
 }
 
-// List implements engine.Engine. Its pages are in the order of Until over all slots.
+// List implements engine.Engine. Its pages are in the order of Until over all slots. It files the moved tasks that it comes
+// upon at their later times, so it may write. Among many of them, a page can have few tasks or none.
 func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	if err := query.Check(); err != nil {
 		return engine.Page{}, err
@@ -112,43 +118,66 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil || t == nil {
 		return engine.Page{}, e.wrap("listing tasks", err)
 	}
-	page, err := list(ctx, e.reader, t, query.State, from, limit)
-	return page, e.wrap("listing tasks", err)
+	rounds := 0
+	for look := limit; ; look = max(limit, chunk) {
+		page, end, passed, err := list(ctx, e.reader, t, query.State, from, limit, look)
+		for part := range slices.Chunk(passed, chunk) {
+			if err == nil {
+				err = e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, part) })
+			}
+		}
+		if rounds++; err != nil || len(page.Tasks) > 0 || page.Next == "" || rounds == refileRounds {
+			return page, e.wrap("listing tasks", err)
+		}
+		from = end
+	}
 }
 
-const (
-	listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND (at, seq) > (?3, ?4) ORDER BY at, seq LIMIT ?5 + 0"
+// listQuery begins in the index at its cursor. For "(at, seq) > (?3, ?4)" it would begin at the first task of that time.
+const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at = ?3 AND seq > ?4" +
+	" UNION ALL SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0"
 
-	// listPendingQuery lists moved tasks at their new times. So it must look at all tasks filed
-	// before the page. After the page's start it takes the first ?5 filed tasks, and looks at no
-	// task filed after the latest of their times.
-	listPendingQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at <= (" +
-		"SELECT CASE WHEN count(*) < ?5 THEN 9223372036854775807 ELSE max(due) END FROM (" +
-		"SELECT max(at, due) AS due FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0))" +
-		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5 + 0"
-)
-
-func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit int) (page engine.Page, err error) {
-	var last place
-	bytes := 0
-	query := listQuery
-	if state == engine.Pending {
-		query = listPendingQuery
-	}
-	err = each(ctx, s, query, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
+// list looks at up to look tasks, in the order of the index, and returns those whose times come before the end of
+// the page. A task moved to a time after the end is passed: the caller files it there, so a later page finds it.
+func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit, look int) (page engine.Page, end place, passed []int64, err error) {
+	var found []row
+	bytes, more := 0, false
+	end = from
+	err = each(ctx, s, listQuery, []any{t.no, int64(state), from.at, from.seq, look + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)
 		if err != nil {
 			return err
 		}
-		if bytes += len(r.Payload); len(page.Tasks) == limit || bytes > engine.MaxPageBytes {
-			page.Next = last.String()
+		if bytes += len(r.Payload); len(found) == look || bytes > engine.MaxPageBytes {
+			more = true
 			return errEnough
 		}
-		page.Tasks = append(page.Tasks, r.Task)
-		last = place{r.at, r.seq}
+		found = append(found, r)
+		end = place{r.at, r.seq}
 		return nil
 	})
-	return page, err
+	if err != nil {
+		return page, end, nil, err
+	}
+	until := func(r row) place { return place{r.Until.UnixMilli(), r.seq} }
+	slices.SortFunc(found, func(a, b row) int { return until(a).compare(until(b)) })
+	if len(found) > limit {
+		if last := until(found[limit-1]); !more || last.compare(end) < 0 {
+			more, end = true, last
+		}
+	}
+	for _, r := range found {
+		switch {
+		case !more || until(r).compare(end) <= 0:
+			page.Tasks = append(page.Tasks, r.Task)
+		case place{r.at, r.seq}.compare(end) <= 0:
+			passed = append(passed, r.seq)
+		}
+	}
+	if more {
+		page.Next = end.String()
+	}
+	return page, end, passed, nil
 }
 
 // upcomingQuery merges both states, each in the order of the index. A task moved to a later time
@@ -202,17 +231,10 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 // refilePassed files tasks at their later times if their earlier ones have passed, and the later ones do not come
 // before until. Else each scan would read them again.
 func (e *Engine) refilePassed(ctx context.Context, t *topic, until time.Time) error {
-	const query = "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?"
-	args := []any{t.no, now(), lookAhead, engine.Millis(until)}
-	moved, err := integers(ctx, e.reader, query, args...)
+	moved, err := integers(ctx, e.reader, "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?",
+		t.no, now(), lookAhead, engine.Millis(until))
 	if err != nil || len(moved) == 0 {
 		return err
 	}
-	return e.write(ctx, func(s session) error {
-		moved, err := integers(context.Background(), s, query, args...) // they may have changed meanwhile
-		if err == nil {
-			err = fileAtDue(context.Background(), s, moved)
-		}
-		return err
-	})
+	return e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, moved) })
 }

@@ -12,7 +12,7 @@ import (
 // columns are the columns for scanTask.
 const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload, created, calls, failures"
 
-// row is a stored task.
+// row is a stored task. Its at is the time in the index.
 type row struct {
 	engine.Task
 	seq, at, lease int64
@@ -28,10 +28,10 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.State == engine.Pending {
-		r.at = max(r.at, due)
-	}
 	r.Topic, r.Due, r.Until = topic, time.UnixMilli(due), time.UnixMilli(r.at)
+	if r.State == engine.Pending {
+		r.Until = time.UnixMilli(max(r.at, due))
+	}
 	if created > 0 {
 		r.Created = time.UnixMilli(created)
 	}
