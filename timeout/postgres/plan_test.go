@@ -1,12 +1,19 @@
 package postgres_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // The tables are empty and have no statistics: then a planner guesses wrong.
@@ -36,7 +43,8 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"leaseown", sql.LeaseOwn, byTime, byKey, []any{1, 0, 10, 1, "n", 10, nil, 0, 1, 1, numbers, shorts, 7, 100}},
 		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 100, numbers}},
 		{"look", sql.Look, byTime, byKey, []any{1}},
-		{"list", sql.List, byTime, byKey, []any{"orders", 1, 0, "", 10, 1}},
+		{"list", sql.List, byTime, byKey, []any{"orders", 1, 0, "", 10, 1, 0, "", 10}},
+		{"refile", sql.Refile, byTime, byKey, []any{"orders", 0, "", 10, ""}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{"orders"}},
 		{"upcoming", sql.Upcoming, byTime, byKey, []any{"orders", 0, "", 10, nil, 7, 10}},
@@ -49,31 +57,85 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"sweepdead", sql.SweepDead, byTime, byKey, []any{topics, numbers, 10}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			tx, err := newPool(t).Begin(t.Context())
-			require.NoError(t, err)
-			defer tx.Rollback(t.Context())
-			_, err = tx.Exec(t.Context(), sql.Planner)
-			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan")
-			require.NoError(t, err)
-			rows, err := tx.Query(t.Context(), "EXPLAIN "+test.sql, test.args...)
-			require.NoError(t, err)
-			plan := new(strings.Builder)
-			for rows.Next() {
-				var line string
-				require.NoError(t, rows.Scan(&line))
-				plan.WriteString(line + "\n")
-			}
-			require.NoError(t, rows.Err())
-			require.Contains(t, plan.String(), test.index)
-			require.NotContains(t, plan.String(), test.other)
-			require.NotContains(t, plan.String(), "Seq Scan on hw_tasks")
-			require.NotContains(t, plan.String(), "Seq Scan on hw_executions")
-			require.NotRegexp(t, `Filter: \(+(filed|at) <=`, plan.String(), "the index ends where the time does")
-			require.NotRegexp(t, `TID Cond: \(ctid = \w+_\d+\.place\)\n +[^ F]`, plan.String(), "some servers do not compare a ctid again with what they lock")
+			plan := explain(t, e, "EXPLAIN", test.sql, test.args...)
+			require.Contains(t, plan, test.index)
+			require.NotContains(t, plan, test.other)
+			require.NotContains(t, plan, "Seq Scan on hw_tasks")
+			require.NotContains(t, plan, "Seq Scan on hw_executions")
+			require.NotRegexp(t, `Filter: \(+(filed|at) <=`, plan, "the index ends where the time does")
+			require.NotRegexp(t, `TID Cond: \(ctid = \w+_\d+\.place\)\n +[^ F]`, plan, "some servers do not compare a ctid again with what they lock")
 			if test.name != "upcoming" { // it merges two states
-				require.NotRegexp(t, `Sort Key: [tk](_\d+)?\.filed`, plan.String(), "the index has the order")
+				require.NotRegexp(t, `Sort Key: [tk](_\d+)?\.filed`, plan, "the index has the order")
 			}
 		})
 	}
+}
+
+// explain returns the plan of a statement, whatever its arguments. It takes back what the statement does.
+func explain(t testing.TB, e *postgres.Engine, how, sql string, args ...any) string {
+	t.Helper()
+	tx, err := newPool(t).Begin(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback(t.Context())
+	_, err = tx.Exec(t.Context(), e.Statements().Planner)
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan")
+	require.NoError(t, err)
+	rows, err := tx.Query(t.Context(), how+" "+sql, args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Join(lines, "\n")
+}
+
+// rowsRead returns how many rows of a table a statement reads.
+func rowsRead(t testing.TB, e *postgres.Engine, table, sql string, args ...any) (read int) {
+	t.Helper()
+	type node struct {
+		Relation string  `json:"Relation Name"`
+		Rows     float64 `json:"Actual Rows"` // of a loop
+		Loops    float64 `json:"Actual Loops"`
+		Removed  float64 `json:"Rows Removed by Filter"`
+		Plans    []node
+	}
+	var plans []struct{ Plan node }
+	require.NoError(t, json.Unmarshal([]byte(explain(t, e, "EXPLAIN (ANALYZE, FORMAT JSON)", sql, args...)), &plans))
+	var count func(node)
+	count = func(n node) {
+		if n.Relation == table {
+			read += int((n.Rows + n.Removed) * n.Loops)
+		}
+		for _, child := range n.Plans {
+			count(child)
+		}
+	}
+	count(plans[0].Plan)
+	return read
+}
+
+func TestTheLastPageOfAListReadsWhatTheFirstDoes(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	const count, limit = 5000, 100
+	tasks := make([]engine.Task, count)
+	for i := range tasks {
+		tasks[i] = engine.Task{ID: fmt.Sprintf("%04d", i), Due: in(time.Hour)} // many at the same time
+	}
+	set(t, e, tasks...)
+	moveTo(t, e, in(2*time.Hour), "0000", "0001", "2000") // without these, it reads from the start too
+	query := engine.Query{Topic: "orders", State: engine.Pending, Limit: limit}
+	read, last := []int{}, ""
+	for more, seen := true, 0; more; more = query.Cursor != "" {
+		at, id, err := cursor.Read(query.Cursor)
+		require.NoError(t, err)
+		read = append(read, rowsRead(t, e, "hw_tasks", e.Statements().List, "orders", 1, at, id, limit, engine.MaxPageBytes, at, id, limit))
+		page, err := e.List(t.Context(), query)
+		require.NoError(t, err)
+		if seen += len(page.Tasks); page.Next == "" {
+			require.Equal(t, count, seen)
+			last = page.Tasks[len(page.Tasks)-1].ID
+		}
+		query.Cursor = page.Next
+	}
+	require.Equal(t, "2000", last)
+	require.LessOrEqual(t, slices.Max(read), limit, "%v", read)
 }

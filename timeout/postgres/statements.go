@@ -15,7 +15,7 @@ var texts embed.FS
 // a topic's slots: it looks at the first $14 due tasks of all, in search of them.
 type statements struct {
 	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
-	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
+	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Refile, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
 
