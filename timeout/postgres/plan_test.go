@@ -139,3 +139,18 @@ func TestTheLastPageOfAListReadsWhatTheFirstDoes(t *testing.T) {
 	require.Equal(t, "2000", last)
 	require.LessOrEqual(t, slices.Max(read), limit, "%v", read)
 }
+
+func TestALookInSomeSlotsReadsUpToTheFirstTask(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders", Slots: 8})
+	var tasks []engine.Task
+	for i := range 3000 {
+		tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: in(time.Hour + time.Duration(i)*time.Second)})
+	}
+	set(t, e, tasks...)
+	of := func(slots ...int16) int {
+		return rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, slots, 7, nil, 0, 1, postgres.Window, postgres.UnknownFront)
+	}
+	require.Less(t, of(0, 2, 4, 6), 100)
+	require.LessOrEqual(t, of(900), 1001, "no task is in such a slot")
+	require.LessOrEqual(t, rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, nil, 7, nil, 0, 1, nil, postgres.UnknownFront), 2)
+}
