@@ -154,3 +154,25 @@ func TestALookInSomeSlotsReadsUpToTheFirstTask(t *testing.T) {
 	require.LessOrEqual(t, of(900), 1001, "no task is in such a slot")
 	require.LessOrEqual(t, rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, nil, 7, nil, 0, 1, nil, postgres.UnknownFront), 2)
 }
+
+func TestAVerbReadsItsOwnTopicsOnly(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	_, err := newPool(t).Exec(t.Context(), "INSERT INTO "+e.Schema()+".hw_topics (name, attempts, paused, config) SELECT 'other-' || n, 1, false, '{}' FROM generate_series(1, 1000) n")
+	require.NoError(t, err)
+	set(t, e, engine.Task{ID: "a", After: time.Hour}, engine.Task{ID: "b", After: time.Hour})
+	sql := e.Statements()
+	topics, ids, numbers, bools := []int32{1, 1}, []string{"a", "b"}, []int64{1, 2}, []bool{false, false}
+	for name, read := range map[string]int{
+		"set":    rowsRead(t, e, "hw_topics", sql.Set, topics, ids, numbers, numbers, numbers, bools, nil, nil),
+		"insert": rowsRead(t, e, "hw_topics", sql.Insert, topics, []string{"c", "d"}, numbers, numbers, numbers, bools, nil, nil),
+		"get":    rowsRead(t, e, "hw_topics", sql.Get, topics, ids),
+		"lock":   rowsRead(t, e, "hw_topics", sql.Lock, topics, ids),
+		"move":   rowsRead(t, e, "hw_topics", sql.Move, topics, ids, numbers, numbers, numbers),
+		"delete": rowsRead(t, e, "hw_topics", sql.Delete, topics, ids, numbers, numbers, numbers),
+		"remove": rowsRead(t, e, "hw_topics", sql.Remove, topics, ids, numbers, numbers, numbers),
+		"replay": rowsRead(t, e, "hw_topics", sql.Replay, topics, ids),
+		"extend": rowsRead(t, e, "hw_topics", sql.Extend, topics, ids, numbers, 1),
+	} {
+		require.Equal(t, 1, read, name)
+	}
+}

@@ -40,6 +40,7 @@ func newStatements(schema string) statements {
 	common := strings.NewReplacer(words...)
 	front := common.Replace(read("snippets/front"))
 	words = append(words,
+		"{known}", common.Replace(read("snippets/known")), // whether a topic of the call is there: each row of it is compared with all of these
 		"{told}", common.Replace(read("snippets/told")), // always true: it tells others of a task filed in the past
 		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"), // where live rows begin, see the type front
 		"{front $11}", strings.ReplaceAll(front, "{f}", "$11"),
