@@ -126,8 +126,8 @@ func parseListing(text string) (l listing, err error) {
 	return l, err
 }
 
-// listRounds is the greatest number of searches for a page that has a task.
-const listRounds = 16
+// listRounds is the greatest number of searches to fill a page.
+const listRounds = 8
 
 // List implements engine.Engine. Pages are in the order of Until; equal times, in the order of ids. It files the moved tasks
 // again that it comes upon. Among many of them, a page can have few tasks or none.
@@ -136,35 +136,43 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil {
 		return engine.Page{}, err
 	}
-	query.Limit = cmp.Or(query.Limit, 100)
-	rounds := 0
-	for look := query.Limit; ; look = maxChunk {
-		tasks, end, passed, err := e.list(ctx, query, l, look)
+	limit := cmp.Or(query.Limit, 100)
+	var page engine.Page
+	bytes := 0
+	for rounds, look := 1, limit; ; rounds, look = rounds+1, maxChunk {
+		query.Limit = limit - len(page.Tasks)
+		tasks, end, passed, err := e.list(ctx, query, l, look, engine.MaxPageBytes-bytes)
 		if err != nil {
 			return engine.Page{}, err
 		}
+		page.Tasks = append(page.Tasks, tasks...)
 		if end == nil {
-			return engine.Page{Tasks: tasks}, nil
+			return page, nil
 		}
 		if l.from = *end; !passed || e.refile(ctx, query.Topic, l) {
 			l.left = l.from
 		}
-		if rounds++; len(tasks) > 0 || rounds == listRounds {
-			return engine.Page{Tasks: tasks, Next: l.String()}, nil
+		for _, task := range tasks {
+			bytes += len(task.Payload)
+		}
+		if len(page.Tasks) == limit || rounds == listRounds || bytes > engine.MaxPageBytes-engine.MaxPayload {
+			page.Next = l.String()
+			return page, nil
 		}
 	}
 }
 
-// list looks at a number of tasks in the order of the index, and returns those of the page, and the end of the page if it is not
-// the last one. passed reports whether there may be moved tasks that the index has in the page, and that come after it.
-func (e *Engine) list(ctx context.Context, query engine.Query, l listing, look int) (tasks []engine.Task, end *position, passed bool, err error) {
+// list looks at a number of tasks in the order of the index, and returns those of a part of the list with at most so many bytes,
+// and the end of the part if it is not the last one. passed reports whether there may be moved tasks that the index has in the
+// part, and that come after it.
+func (e *Engine) list(ctx context.Context, query engine.Query, l listing, look, bytes int) (tasks []engine.Task, end *position, passed bool, err error) {
 	var found int64
 	var moved bool
 	var lastAt *int64
 	var lastID *string
 	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {
 		tasks, found, moved, lastAt, lastID = nil, 0, false, nil, nil
-		batch.Queue(e.sql.List, query.Topic, int16(query.State), l.from.at, l.from.id, query.Limit, engine.MaxPageBytes, l.left.at, l.left.id, look).Query(func(rows pgx.Rows) error {
+		batch.Queue(e.sql.List, query.Topic, int16(query.State), l.from.at, l.from.id, query.Limit, bytes, l.left.at, l.left.id, look).Query(func(rows pgx.Rows) error {
 			return readTasks(rows, query.Topic, func(n int64, task engine.Task) {
 				found = n
 				tasks = append(tasks, task)

@@ -118,18 +118,26 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil || t == nil {
 		return engine.Page{}, e.wrap("listing tasks", err)
 	}
-	rounds := 0
-	for look := limit; ; look = max(limit, chunk) {
-		page, end, passed, err := list(ctx, e.reader, t, query.State, from, limit, look)
-		for part := range slices.Chunk(passed, chunk) {
+	var page engine.Page
+	bytes := 0
+	for rounds, look := 1, limit; ; rounds, look = rounds+1, max(limit, chunk) {
+		l, err := list(ctx, e.reader, t, query.State, from, limit-len(page.Tasks), look, engine.MaxPageBytes-bytes)
+		for part := range slices.Chunk(l.passed, chunk) {
 			if err == nil {
 				err = e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, part) })
 			}
 		}
-		if rounds++; err != nil || len(page.Tasks) > 0 || page.Next == "" || rounds == refileRounds {
-			return page, e.wrap("listing tasks", err)
+		if err != nil {
+			return engine.Page{}, e.wrap("listing tasks", err)
 		}
-		from = end
+		page.Tasks, bytes = append(page.Tasks, l.tasks...), bytes+l.bytes
+		if !l.more {
+			return page, nil
+		}
+		if from = l.end; len(page.Tasks) == limit || rounds == refileRounds || bytes > engine.MaxPageBytes-engine.MaxPayload {
+			page.Next = from.String()
+			return page, nil
+		}
 	}
 }
 
@@ -137,47 +145,51 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at = ?3 AND seq > ?4" +
 	" UNION ALL SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0"
 
-// list looks at up to look tasks, in the order of the index, and returns those whose times come before the end of
-// the page. A task moved to a time after the end is passed: the caller files it there, so a later page finds it.
-func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit, look int) (page engine.Page, end place, passed []int64, err error) {
+// listed is a part of a list.
+type listed struct {
+	tasks  []engine.Task
+	bytes  int
+	more   bool    // whether there may be more after end
+	end    place   // of the part, in the index too
+	passed []int64 // moved tasks that the index has in the part, and that come after it
+}
+
+// list looks at up to look tasks in the order of the index, and returns at most limit of them, with at most so many bytes.
+func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit, look, bytes int) (l listed, err error) {
 	var found []row
-	bytes, more := 0, false
-	end = from
+	l.end = from
 	err = each(ctx, s, listQuery, []any{t.no, int64(state), from.at, from.seq, look + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)
 		if err != nil {
 			return err
 		}
-		if bytes += len(r.Payload); len(found) == look || bytes > engine.MaxPageBytes {
-			more = true
+		if bytes -= len(r.Payload); len(found) == look || bytes < 0 {
+			l.more = true
 			return errEnough
 		}
 		found = append(found, r)
-		end = place{r.at, r.seq}
+		l.end = place{r.at, r.seq}
 		return nil
 	})
 	if err != nil {
-		return page, end, nil, err
+		return l, err
 	}
 	until := func(r row) place { return place{r.Until.UnixMilli(), r.seq} }
 	slices.SortFunc(found, func(a, b row) int { return until(a).compare(until(b)) })
 	if len(found) > limit {
-		if last := until(found[limit-1]); !more || last.compare(end) < 0 {
-			more, end = true, last
+		if last := until(found[limit-1]); !l.more || last.compare(l.end) < 0 {
+			l.more, l.end = true, last
 		}
 	}
 	for _, r := range found {
 		switch {
-		case !more || until(r).compare(end) <= 0:
-			page.Tasks = append(page.Tasks, r.Task)
-		case place{r.at, r.seq}.compare(end) <= 0:
-			passed = append(passed, r.seq)
+		case !l.more || until(r).compare(l.end) <= 0:
+			l.tasks, l.bytes = append(l.tasks, r.Task), l.bytes+len(r.Payload)
+		case place{r.at, r.seq}.compare(l.end) <= 0:
+			l.passed = append(l.passed, r.seq)
 		}
 	}
-	if more {
-		page.Next = end.String()
-	}
-	return page, end, passed, nil
+	return l, nil
 }
 
 // upcomingQuery merges both states, each in the order of the index. A task moved to a later time
