@@ -76,7 +76,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			limits.look = maxChunk
 		}
 		var next *peeked
-		if ask.Late == 0 && !t.busy.Load() { // a busy topic has more due tasks than the batch, so there is no other time to look for
+		if ask.Late == 0 && !t.busy.Load() { // a busy topic has a full batch again, and then the next time is now
 			next = new(peeked)
 		}
 		before := len(batch.Leased) + len(batch.Died)
@@ -91,7 +91,11 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		}
 		settled, outcomes = len(ask.Settle) > 0, nil
 		found := len(batch.Leased) + len(batch.Died) - before
-		full := found == limits.most || found+refiled == limits.look
+		full, due := found == limits.most || found+refiled == limits.look, false
+		if next != nil {
+			due, err = e.seen(t, s, next, batch)
+			full = full && due
+		}
 		if ask.Late == 0 {
 			t.busy.Store(full)
 		}
@@ -100,11 +104,8 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			return nil
 		case !full:
 			// The leases count, whatever becomes of this.
-			var due bool
 			if next == nil {
 				due, err = e.peek(ctx, t, s, batch)
-			} else {
-				due, err = e.seen(t, s, next, batch)
 			}
 			if err != nil && len(batch.Leased) == 0 && !settled {
 				return err

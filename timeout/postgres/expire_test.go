@@ -136,7 +136,7 @@ func TestALoneDueTaskTakesThreeRoundTrips(t *testing.T) {
 	require.NoError(t, err)
 	others, own := foreign(1)
 	later := in(time.Hour)
-	for _, slots := range [][]int{nil, {1}} {
+	for n, slots := range [][]int{nil, {1}, nil, {1}} {
 		setDue(t, e, own)
 		next := later
 		if slots != nil {
@@ -146,7 +146,7 @@ func TestALoneDueTaskTakesThreeRoundTrips(t *testing.T) {
 		look := e.Statements().Look
 		c.look.Store(&look)
 		c.Store(0)
-		ask := engine.Ask{Topic: "orders", Node: "n", Max: 7, Lease: time.Minute, Slots: slots}
+		ask := engine.Ask{Topic: "orders", Node: "n", Max: 1 + n/2, Lease: time.Minute, Slots: slots}
 		batch, err := e.Expire(t.Context(), ask)
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
