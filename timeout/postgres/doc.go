@@ -9,7 +9,8 @@
 // again. Set is an INSERT … ON CONFLICT of up to a thousand rows. Expire takes the first rows of
 // the index with FOR UPDATE SKIP LOCKED, so nodes don't wait for each other. Most commands are one
 // transaction and one round trip for each thousand tasks. A Move of tasks not waiting needs a second
-// one. Expire may look for due tasks before it leases, and for the next due time after it. The
+// one. Expire may look for due tasks before it leases. The next due time comes with the leases, or by
+// another look after them. A List of waiting tasks files moved ones again that it comes upon. The
 // server's clock decides. Versions and lease numbers come from a sequence. A crash without
 // synchronous_commit, a failover or a restored backup may set it back. So a new connection raises
 // it above the server's clock in microseconds, by a million at least, and waits until that is on disk.

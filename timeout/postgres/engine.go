@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -103,13 +104,17 @@ func (e *Engine) start(do func()) bool {
 	return true
 }
 
-// conflicts is the number of tries of a transaction aborted by the server because of another one.
-const conflicts = 10
+// conflicts is the number of tries of a transaction aborted by the server because of another one. The first of the pauses
+// between them is of some conflictPause, and each is 1.5 times the one before.
+const (
+	conflicts     = 10
+	conflictPause = 2 * time.Millisecond
+)
 
 // transact sends the statements added by fill, in one transaction and one round trip. It repeats fill as
 // repeat says.
 func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
-	return e.repeat(doing, func() error {
+	return e.repeat(ctx, doing, func() error {
 		batch := new(pgx.Batch)
 		batch.Queue(e.sql.Planner)
 		fill(batch)
@@ -123,26 +128,29 @@ const begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transacti
 
 // inTx calls do in a transaction that waits for others. It repeats do as repeat says.
 func (e *Engine) inTx(ctx context.Context, doing string, do func(pgx.Tx) error) error {
-	return e.repeat(doing, func() error {
+	return e.repeat(ctx, doing, func() error {
 		return e.with(ctx, func(conn *pgxpool.Conn) error {
 			return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, do)
 		})
 	})
 }
 
-// repeat calls try again as long as the server aborts its transaction for another one: try has to begin
-// anew each time.
-func (e *Engine) repeat(doing string, try func() error) error {
+// repeat calls try again, after a pause, as long as the server aborts its transaction for another one: try has to begin
+// anew each time. The pauses are random, so callers that have met don't meet again.
+func (e *Engine) repeat(ctx context.Context, doing string, try func() error) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	var err error
-	for range conflicts {
-		if err = try(); !isConflict(err) {
-			break
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval = conflictPause
+	_, err := backoff.Retry(ctx, func() (none struct{}, err error) {
+		if err = try(); isConflict(err) {
+			e.news.refuted(err)
+		} else if err != nil {
+			err = backoff.Permanent(err)
 		}
-		e.news.refuted(err)
-	}
+		return none, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(conflicts))
 	return e.wrap(doing, err)
 }
 

@@ -42,7 +42,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	batch := engine.Batch{Settled: make([]bool, len(ask.Settle))}
 	outcomes := settlements(ask.Settle)
 	for len(outcomes) > maxChunk {
-		if _, err := e.exchange(ctx, t, ask, outcomes[:maxChunk], limits{}, nil, &batch); err != nil {
+		if _, err := e.exchange(ctx, t, ask, outcomes[:maxChunk], limits{}, nil, nil, &batch); err != nil {
 			return batch, err
 		}
 		outcomes = outcomes[maxChunk:]
@@ -50,7 +50,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	s := newSlots(t, ask)
 	if ask.Max <= 0 || s.none() {
 		if batch.Now.IsZero() || len(outcomes) > 0 {
-			_, err = e.exchange(ctx, t, ask, outcomes, limits{}, nil, &batch)
+			_, err = e.exchange(ctx, t, ask, outcomes, limits{}, nil, nil, &batch)
 		}
 		return batch, err
 	}
@@ -75,9 +75,13 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		if refiled > 0 { // perhaps many moved tasks stand before the due ones
 			limits.look = maxChunk
 		}
+		var next *peeked
+		if ask.Late == 0 && !t.busy.Load() { // a busy topic has a full batch again, and then the next time is now
+			next = new(peeked)
+		}
 		before := len(batch.Leased) + len(batch.Died)
 		var err error
-		refiled, err = e.exchange(ctx, t, ask, outcomes, limits, s, batch)
+		refiled, err = e.exchange(ctx, t, ask, outcomes, limits, s, next, batch)
 		if err != nil && (before > 0 || settled) { // these count; the caller can ask for more again
 			batch.Next = batch.Now
 			return nil
@@ -87,7 +91,11 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		}
 		settled, outcomes = len(ask.Settle) > 0, nil
 		found := len(batch.Leased) + len(batch.Died) - before
-		full := found == limits.most || found+refiled == limits.look
+		full, due := found == limits.most || found+refiled == limits.look, false
+		if next != nil {
+			due, err = e.seen(t, s, next, batch)
+			full = full && due
+		}
 		if ask.Late == 0 {
 			t.busy.Store(full)
 		}
@@ -96,7 +104,9 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			return nil
 		case !full:
 			// The leases count, whatever becomes of this.
-			due, err := e.peek(ctx, t, s, batch)
+			if next == nil {
+				due, err = e.peek(ctx, t, s, batch)
+			}
 			if err != nil && len(batch.Leased) == 0 && !settled {
 				return err
 			}
@@ -121,9 +131,9 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 // limits are the largest numbers of tasks to lease and to look at.
 type limits struct{ most, look int }
 
-// exchange settles and leases in one transaction. It returns the number of tasks filed again: moved
-// tasks, due later than the index said.
-func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcomes []settlement, limits limits, s *slots, batch *engine.Batch) (refiled int, err error) {
+// exchange settles and leases in one transaction, and looks what is due next, unless next is nil. It returns the number of
+// tasks filed again: moved tasks, due later than the index said.
+func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcomes []settlement, limits limits, s *slots, next *peeked, batch *engine.Batch) (refiled int, err error) {
 	var now, fenced int64
 	var leased leases
 	settled := make([]bool, len(outcomes))
@@ -145,6 +155,9 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 			b.Queue(sql, args...).Query(func(rows pgx.Rows) error { return leased.read(rows, t.Name) })
 		}
 		b.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+		if next != nil {
+			e.queuePeek(b, t, s, next)
+		}
 	})
 	if err != nil {
 		return 0, err
@@ -161,41 +174,53 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 	return leased.refiled, nil
 }
 
-// peek reads the next due time. It reports whether to lease: a task is due now, or fences are to be written,
-// or are a higher term's.
+// peek reads the next due time. It reports whether to lease: see seen.
 func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Batch) (due bool, err error) {
-	var now, fences int64
-	var next *int64
-	var paused, there bool
-	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) {
-		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFresh, s.window(), e.frontOf(t)).QueryRow(func(row pgx.Row) error {
-			err := row.Scan(&now, &paused, &fences, &next)
-			there = !errors.Is(err, pgx.ErrNoRows)
-			if !there {
-				return nil
-			}
-			return err
-		})
-	})
-	if err == nil && !there {
-		e.topics.forget(t.Name)
-		err = notFound(t.Name)
-	}
+	var p peeked
+	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) { e.queuePeek(b, t, s, &p) })
 	if err != nil {
 		return false, err
 	}
-	batch.Now = time.UnixMilli(now)
-	if paused {
+	return e.seen(t, s, &p, batch)
+}
+
+// peeked is the answer of a look what is due next.
+type peeked struct {
+	there, paused bool
+	now, fences   int64
+	next          *int64
+}
+
+func (e *Engine) queuePeek(b *pgx.Batch, t *topic, s *slots, p *peeked) {
+	*p = peeked{}
+	b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFresh, s.window(), e.frontOf(t)).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&p.now, &p.paused, &p.fences, &p.next)
+		p.there = !errors.Is(err, pgx.ErrNoRows)
+		if !p.there {
+			return nil
+		}
+		return err
+	})
+}
+
+// seen takes an answer. It reports whether to lease: a task is due now, or fences are to be written, or are a higher term's.
+func (e *Engine) seen(t *topic, s *slots, p *peeked, batch *engine.Batch) (due bool, err error) {
+	if !p.there {
+		e.topics.forget(t.Name)
+		return false, notFound(t.Name)
+	}
+	batch.Now = time.UnixMilli(p.now)
+	if p.paused {
 		return false, nil
 	}
-	if next != nil {
-		batch.Next = time.UnixMilli(*next)
+	if p.next != nil {
+		batch.Next = time.UnixMilli(*p.next)
 	}
-	due = next != nil && *next <= now
+	due = p.next != nil && *p.next <= p.now
 	if due {
 		batch.Next = batch.Now
 	}
-	return due || fences < int64(len(s.fenced)), nil
+	return due || p.fences < int64(len(s.fenced)), nil
 }
 
 // slots are the slots to lease from.

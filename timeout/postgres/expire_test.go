@@ -1,10 +1,15 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -87,5 +92,70 @@ func TestADueTaskThatIsLockedIsAskedForAfterAWait(t *testing.T) {
 		require.Len(t, batch.Leased, 1)
 		_, err = e.Expire(t.Context(), engine.Ask{Topic: "orders", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Pending}}})
 		require.NoError(t, err)
+	}
+}
+
+// trips counts the batches that deal with tasks, other than the looks in the background. A batch is a round trip.
+type trips struct {
+	atomic.Int64
+	look atomic.Pointer[string]
+}
+
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, query := range data.Batch.QueuedQueries {
+		if look := c.look.Load(); look != nil && query.SQL != *look && strings.Contains(query.SQL, "hw_tasks") {
+			c.Add(1)
+			break
+		}
+	}
+	return ctx
+}
+
+func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (c *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func TestALoneDueTaskTakesThreeRoundTrips(t *testing.T) {
+	cfg, err := pgxpool.ParseConfig(sharedURL(t))
+	require.NoError(t, err)
+	c := new(trips)
+	cfg.ConnConfig.Tracer = c
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	e, err := postgres.New(t.Context(), pool, postgres.Config{Schema: newSchema()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2}, false)
+	require.NoError(t, err)
+	others, own := foreign(1)
+	later := in(time.Hour)
+	for n, slots := range [][]int{nil, {1}, nil, {1}} {
+		setDue(t, e, own)
+		next := later
+		if slots != nil {
+			next = time.Time{}
+		}
+		set(t, e, engine.Task{ID: others[0], Due: later})
+		look := e.Statements().Look
+		c.look.Store(&look)
+		c.Store(0)
+		ask := engine.Ask{Topic: "orders", Node: "n", Max: 1 + n/2, Lease: time.Minute, Slots: slots}
+		batch, err := e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1)
+		require.Equal(t, batch.Leased[0].Until, batch.Next, "the lease ends before anything else is due")
+		ask.Settle = []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}
+		batch, err = e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.Equal(t, []bool{true}, batch.Settled)
+		require.True(t, next.Equal(batch.Next), batch.Next)
+		require.EqualValues(t, 3, c.Load(), "a look, a lease and an outcome; each with the time of what is next")
 	}
 }

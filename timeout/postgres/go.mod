@@ -10,7 +10,7 @@ require (
 )
 
 require (
-	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
+	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -157,6 +157,7 @@ func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
 		for more := true; more; more = query.Cursor != "" {
 			page, err := e.List(t.Context(), query)
 			require.NoError(t, err)
+			require.True(t, len(page.Tasks) == limit || page.Next == "", "it is full")
 			for _, task := range page.Tasks {
 				require.NotContains(t, got, task.ID)
 				got[task.ID] = task.Until
@@ -181,6 +182,81 @@ func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
 			require.Equal(t, get(t, e, wanted.ID).Version, wanted.Version)
 		}
 	}
+}
+
+// listPages lists the pending tasks, and calls a function after each page.
+func listPages(t *testing.T, e *postgres.Engine, limit int, after func(page int)) (all []engine.Task) {
+	t.Helper()
+	query := engine.Query{Topic: "orders", State: engine.Pending, Limit: limit}
+	for n := 1; ; n++ {
+		page, err := e.List(t.Context(), query)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Tasks), limit)
+		all = append(all, page.Tasks...)
+		after(n)
+		if query.Cursor = page.Next; query.Cursor == "" {
+			return all
+		}
+	}
+}
+
+// A list does not wait for a lock, and a server that takes no changes can be looked at.
+func TestAListIsCompleteThoughMovedTasksCanNotBeFiledAgain(t *testing.T) {
+	hinder := map[string][2]string{
+		"locked":  {`SELECT FROM {s}.hw_tasks WHERE moved FOR UPDATE`, ``},
+		"refused": {`CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$; CREATE TRIGGER refuse BEFORE UPDATE ON {s}.hw_tasks FOR EACH ROW EXECUTE FUNCTION {s}.refuse(); COMMIT; BEGIN`, `DROP TRIGGER refuse ON {s}.hw_tasks`},
+	}
+	for name, how := range hinder {
+		for _, until := range []int{2, 1000} {
+			t.Run(fmt.Sprint(name, "/pages=", until), func(t *testing.T) {
+				e, pool := openTopic(t, engine.Topic{Name: "orders"}), newPool(t)
+				base := in(time.Hour)
+				var tasks []engine.Task
+				for i := range 30 {
+					tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: base.Add(time.Duration(i) * time.Second)})
+				}
+				set(t, e, tasks...)
+				moveTo(t, e, base.Add(12*time.Second), "1", "2", "3", "6")
+				moveTo(t, e, base.Add(time.Hour), "0", "4", "5")
+				tx, err := pool.Begin(t.Context())
+				require.NoError(t, err)
+				defer tx.Rollback(context.Background())
+				exec := func(sql string) {
+					_, err := tx.Exec(t.Context(), strings.ReplaceAll(sql, "{s}", e.Schema()), pgx.QueryExecModeSimpleProtocol)
+					require.NoError(t, err)
+				}
+				exec(how[0])
+				got := listPages(t, e, 3, func(page int) {
+					if page == until {
+						exec(how[1])
+						require.NoError(t, tx.Commit(t.Context()))
+					}
+				})
+				require.True(t, slices.IsSortedFunc(got, func(a, b engine.Task) int { return a.Until.Compare(b.Until) }))
+				ids := map[string]bool{}
+				for _, task := range got {
+					ids[task.ID] = true
+				}
+				require.Len(t, got, len(tasks))
+				require.Len(t, ids, len(tasks))
+			})
+		}
+	}
+}
+
+// A page may have no task, and then its cursor is further on.
+func TestAListLooksAtABoundedNumberOfMovedTasksForAPage(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	_, err := newPool(t).Exec(t.Context(), `INSERT INTO `+e.Schema()+`.hw_tasks (filed, due, moved, version, lease, topic, attempts, slot, state, was, id, node, error)
+		SELECT n % 3, 1000000 + n, true, n, 0, 1, 0, 0, 1, 0, n, '', '' FROM generate_series(1, 10000) n`)
+	require.NoError(t, err)
+	page, err := e.List(t.Context(), engine.Query{Topic: "orders", State: engine.Pending, Limit: 1})
+	require.NoError(t, err)
+	require.Empty(t, page.Tasks)
+	page, err = e.List(t.Context(), engine.Query{Topic: "orders", State: engine.Pending, Limit: 1, Cursor: page.Next})
+	require.NoError(t, err)
+	require.Len(t, page.Tasks, 1)
+	require.Equal(t, "1", page.Tasks[0].ID)
 }
 
 func TestAClaimOfATaskThatWasMovedIsNotEarly(t *testing.T) {

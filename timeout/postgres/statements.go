@@ -15,7 +15,7 @@ var texts embed.FS
 // a topic's slots: it looks at the first $14 due tasks of all, in search of them.
 type statements struct {
 	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
-	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
+	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Refile, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
 
@@ -36,7 +36,7 @@ var snippets = []string{
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{time}", timeOf,
 	"{task}", taskWith("t.payload"),
-	"{task, brief if $7}", taskWith("CASE WHEN NOT $7 THEN t.payload END"),
+	"{task, brief if $10}", taskWith("CASE WHEN NOT $10 THEN t.payload END"),
 }
 
 // newStatements returns the statements for the tables of a schema.
@@ -46,6 +46,7 @@ func newStatements(schema string) statements {
 	common := strings.NewReplacer(words...)
 	front := common.Replace(read("snippets/front"))
 	words = append(words,
+		"{known}", common.Replace(read("snippets/known")), // whether a topic of the call is there: each row of it is compared with all of these
 		"{told}", common.Replace(read("snippets/told")), // always true: it tells others of a task filed in the past
 		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"), // where live rows begin, see the type front
 		"{front $11}", strings.ReplaceAll(front, "{f}", "$11"),

@@ -272,24 +272,32 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 	require.Equal(t, results[1], results[0])
 }
 
-// A process hears of other processes' tasks and of their resumed topics, but not of their beats.
-func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
-	r := newRig(t, engine.Topic{})
-	other := openEngine(t, r.path)
-	ctx, cancel := context.WithCancel(t.Context())
+// listen calls Wake to the end of the test. It returns the woken topics, and a function to wait for the next.
+func (r *rig) listen() (woken chan string, next func() string) {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
 	woken, ended := make(chan string, 1000), make(chan error)
 	go func() { ended <- r.Wake(ctx, func(topic string) { woken <- topic }) }()
-	defer func() { cancel(); require.NoError(t, <-ended) }()
-	next := func() string {
+	r.Cleanup(func() { cancel(); require.NoError(r, <-ended) })
+	next = func() string {
 		select {
 		case topic := <-woken:
 			return topic
 		case <-time.After(time.Minute):
-			require.Fail(t, "nobody was woken")
+			require.Fail(r, "nobody was woken")
 		}
 		return ""
 	}
-	require.Empty(t, next())
+	require.Empty(r, next())
+	return woken, next
+}
+
+// A process hears of other processes' tasks and of their resumed topics, but not of their beats.
+func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
+	r := newRig(t, engine.Topic{})
+	other := openEngine(t, r.path)
+	ctx := t.Context()
+	woken, next := r.listen()
 	for range 6 {
 		require.NoError(t, other.Ready(ctx))
 		_, err := other.Beat(ctx, engine.Node{Name: "other"}, time.Minute)
@@ -314,4 +322,32 @@ func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
 		require.NoError(t, change())
 		require.Equal(t, "t", next())
 	}
+}
+
+// With a thousand topics, a thousand workers would look four times a second.
+func TestAChangeOfOneTopicWakesNoOther(t *testing.T) {
+	r := newRig(t, engine.Topic{})
+	other := openEngine(t, r.path)
+	var tasks []engine.Task
+	for i := range 50 {
+		_, err := r.SetTopic(t.Context(), engine.Topic{Name: fmt.Sprint("other-", i)}, true)
+		require.NoError(t, err)
+		tasks = append(tasks, engine.Task{Topic: fmt.Sprint("other-", i), ID: "x", After: time.Hour})
+	}
+	_, err := r.Set(t.Context(), tasks)
+	require.NoError(t, err)
+	woken, next := r.listen()
+	due := time.Now().Add(2 * time.Hour)
+	for _, task := range []engine.Task{
+		{ID: "first", Due: due},
+		{ID: "earlier", Due: due.Add(-time.Second)},
+		{ID: "soon", After: time.Second},
+		{ID: "behind it, and soon too", After: 2 * time.Second},
+	} {
+		task.Topic = "t"
+		_, err := other.Set(t.Context(), []engine.Task{task})
+		require.NoError(t, err)
+		require.Equal(t, "t", next(), task.ID)
+	}
+	require.Empty(t, woken)
 }

@@ -21,11 +21,13 @@
 // Each task is a row. Its column at is the action time while the task waits, and the end of the lease
 // while it runs. An index by topic, state and at finds the due tasks. A move to a later time writes
 // the column due and leaves at alone, so it touches no index. A waiting task is due when both times
-// have passed. The names of all tables begin with hw_.
+// have passed. A list, and a look for due tasks, write such tasks anew that they come upon, with both times
+// the same. The names of all tables begin with hw_.
 //
 // A counter in the file gives the numbers of versions and leases. It is never behind the clock, in
 // microseconds. So no number is given twice, even if a power cut takes the last commits back. Other
-// processes watch the counter, and look for due tasks after each change.
+// processes watch the counter, and after a change they look in which topics the first task is due soon, or
+// earlier than before.
 //
 // One connection writes, because SQLite has one writer at a time. Four connections read meanwhile. A
 // transaction has at most 512 tasks, so nobody waits long. A look for due tasks writes nothing if it

@@ -310,7 +310,7 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 	return leased, err
 }
 
-// refileRounds is the greatest number of searches for moved tasks in one transaction.
+// refileRounds is the greatest number of searches for moved tasks in one transaction, or for a page of a list.
 const refileRounds = 8
 
 // refile files moved tasks at their later times, as far as they come before the tasks to lease. Where
@@ -332,9 +332,9 @@ func (l *leasing) refile(ctx context.Context, s session, condition string, args 
 	return false, nil
 }
 
-// fileAtDue files tasks at their later times.
+// fileAtDue files tasks at their later times, if they still wait for these.
 func fileAtDue(ctx context.Context, s session, moved []int64) error {
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved))
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?)) AND state = 1 AND due > at", array(moved))
 	return err
 }
 

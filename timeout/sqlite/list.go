@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +83,10 @@ type place struct{ at, seq int64 }
 
 func (p place) String() string { return cursor.Write(p.at, strconv.FormatInt(p.seq, 10)) }
 
+func (p place) compare(other place) int {
+	return cmp.Or(cmp.Compare(p.at, other.at), cmp.Compare(p.seq, other.seq))
+}
+
 // parsePlace reads a cursor. An empty cursor is before everything.
 func parsePlace(text string) (place, error) {
 	at, rest, err := cursor.Read(text)
@@ -95,7 +100,8 @@ func parsePlace(text string) (place, error) {
 	return p, nil
 }
 
-// List implements engine.Engine. Its pages are in the order of Until over all slots.
+// List implements engine.Engine. Its pages are in the order of Until over all slots. It files the moved tasks that it comes
+// upon at their later times, so it may write. Among many of them, a page can have few tasks or none.
 func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	if err := query.Check(); err != nil {
 		return engine.Page{}, err
@@ -113,46 +119,82 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil || t == nil {
 		return engine.Page{}, e.wrap("listing tasks", err)
 	}
-	page, err := list(ctx, e.reader, t, query, from, limit)
-	return page, e.wrap("listing tasks", err)
+	var page engine.Page
+	bytes := 0
+	for rounds, look := 1, limit; ; rounds, look = rounds+1, max(limit, chunk) {
+		l, err := list(ctx, e.reader, t, query, from, limit-len(page.Tasks), look, engine.MaxPageBytes-bytes)
+		for part := range slices.Chunk(l.passed, chunk) {
+			if err == nil {
+				err = e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, part) })
+			}
+		}
+		if err != nil {
+			return engine.Page{}, e.wrap("listing tasks", err)
+		}
+		page.Tasks, bytes = append(page.Tasks, l.tasks...), bytes+l.bytes
+		if !l.more {
+			return page, nil
+		}
+		if from = l.end; len(page.Tasks) == limit || rounds == refileRounds || bytes > engine.MaxPageBytes-engine.MaxPayload {
+			page.Next = from.String()
+			return page, nil
+		}
+	}
 }
 
-const (
-	listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND (at, seq) > (?3, ?4) ORDER BY at, seq LIMIT ?5 + 0"
+// listQuery begins in the index at its cursor. For "(at, seq) > (?3, ?4)" it would begin at the first task of that time.
+const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at = ?3 AND seq > ?4" +
+	" UNION ALL SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0"
 
-	// listPendingQuery lists moved tasks at their new times. So it must look at all tasks filed
-	// before the page. After the page's start it takes the first ?5 filed tasks, and looks at no
-	// task filed after the latest of their times.
-	listPendingQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at <= (" +
-		"SELECT CASE WHEN count(*) < ?5 THEN 9223372036854775807 ELSE max(due) END FROM (" +
-		"SELECT max(at, due) AS due FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0))" +
-		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5 + 0"
-)
+// listed is a part of a list.
+type listed struct {
+	tasks  []engine.Task
+	bytes  int
+	more   bool    // whether there may be more after end
+	end    place   // of the part, in the index too
+	passed []int64 // moved tasks that the index has in the part, and that come after it
+}
 
-func list(ctx context.Context, s session, t *topic, query engine.Query, from place, limit int) (page engine.Page, err error) {
-	var last place
-	bytes := 0
+// list looks at up to look tasks in the order of the index, and returns at most limit of them, with at most so many bytes.
+func list(ctx context.Context, s session, t *topic, query engine.Query, from place, limit, look, bytes int) (l listed, err error) {
+	var found []row
+	l.end = from
 	text := listQuery
-	if query.State == engine.Pending {
-		text = listPendingQuery
-	}
 	if query.OmitPayload {
-		text = strings.Replace(text, columns, briefColumns, 1)
+		text = strings.ReplaceAll(text, columns, briefColumns)
 	}
-	err = each(ctx, s, text, []any{t.no, int64(query.State), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
+	err = each(ctx, s, text, []any{t.no, int64(query.State), from.at, from.seq, look + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)
 		if err != nil {
 			return err
 		}
-		if bytes += len(r.Payload); len(page.Tasks) == limit || bytes > engine.MaxPageBytes {
-			page.Next = last.String()
+		if bytes -= len(r.Payload); len(found) == look || bytes < 0 {
+			l.more = true
 			return errEnough
 		}
-		page.Tasks = append(page.Tasks, r.Task)
-		last = place{r.at, r.seq}
+		found = append(found, r)
+		l.end = place{r.at, r.seq}
 		return nil
 	})
-	return page, err
+	if err != nil {
+		return l, err
+	}
+	until := func(r row) place { return place{r.Until.UnixMilli(), r.seq} }
+	slices.SortFunc(found, func(a, b row) int { return until(a).compare(until(b)) })
+	if len(found) > limit {
+		if last := until(found[limit-1]); !l.more || last.compare(l.end) < 0 {
+			l.more, l.end = true, last
+		}
+	}
+	for _, r := range found {
+		switch {
+		case !l.more || until(r).compare(l.end) <= 0:
+			l.tasks, l.bytes = append(l.tasks, r.Task), l.bytes+len(r.Payload)
+		case place{r.at, r.seq}.compare(l.end) <= 0:
+			l.passed = append(l.passed, r.seq)
+		}
+	}
+	return l, nil
 }
 
 // upcomingQuery merges both states, each in the order of the index. A task moved to a later time
@@ -206,17 +248,10 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 // refilePassed files tasks at their later times if their earlier ones have passed, and the later ones do not come
 // before until. Else each scan would read them again.
 func (e *Engine) refilePassed(ctx context.Context, t *topic, until time.Time) error {
-	const query = "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?"
-	args := []any{t.no, now(), lookAhead, engine.Millis(until)}
-	moved, err := integers(ctx, e.reader, query, args...)
+	moved, err := integers(ctx, e.reader, "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?",
+		t.no, now(), lookAhead, engine.Millis(until))
 	if err != nil || len(moved) == 0 {
 		return err
 	}
-	return e.write(ctx, func(s session) error {
-		moved, err := integers(context.Background(), s, query, args...) // they may have changed meanwhile
-		if err == nil {
-			err = fileAtDue(context.Background(), s, moved)
-		}
-		return err
-	})
+	return e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, moved) })
 }

@@ -67,3 +67,31 @@ func TestUpcomingFilesMovedTasksAgain(t *testing.T) {
 		require.Greater(t, time.Until(r.get(fmt.Sprint("moved-", i)).Due), 50*time.Minute)
 	}
 }
+
+func TestAListOfMovedTasksIsCompleteAndInOrder(t *testing.T) {
+	r := newRig(t, engine.Topic{})
+	r.moveAway(600, time.Now().Add(time.Minute))
+	want := map[string]bool{"between": true, "last": true}
+	r.set(engine.Task{ID: "between", After: 30 * time.Minute}, engine.Task{ID: "last", After: 2 * time.Hour})
+	_, err := r.Move(t.Context(), []engine.Move{{Key: key("moved-7"), After: 29 * time.Minute}, {Key: key("moved-9"), After: 31 * time.Minute}})
+	require.NoError(t, err)
+	for i := range 600 {
+		want[fmt.Sprint("moved-", i)] = true
+	}
+	for _, limit := range []int{7, 1000} {
+		got, last := map[string]bool{}, time.Time{}
+		query := engine.Query{Topic: "t", State: engine.Pending, Limit: limit}
+		for more := true; more; more = query.Cursor != "" {
+			page, err := r.List(t.Context(), query)
+			require.NoError(t, err)
+			require.True(t, len(page.Tasks) == limit || page.Next == "", "it is full")
+			for _, task := range page.Tasks {
+				require.False(t, got[task.ID], "%s is there twice", task.ID)
+				require.False(t, task.Until.Before(last))
+				got[task.ID], last = true, task.Until
+			}
+			query.Cursor = page.Next
+		}
+		require.Equal(t, want, got)
+	}
+}

@@ -16,7 +16,7 @@ const columns = "seq, id, state, at, due, version, attempts, lease, node, error,
 // briefColumns are columns with the size of the payload in its place. SQLite knows that without reading it.
 var briefColumns = strings.Replace(columns, "payload", "length(payload)", 1)
 
-// row is a stored task.
+// row is a stored task. Its at is the time in the index.
 type row struct {
 	engine.Task
 	seq, at, lease int64
@@ -39,10 +39,10 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	case int64:
 		r.PayloadBytes = int(payload)
 	}
-	if r.State == engine.Pending {
-		r.at = max(r.at, due)
-	}
 	r.Topic, r.Due, r.Until = topic, time.UnixMilli(due), time.UnixMilli(r.at)
+	if r.State == engine.Pending {
+		r.Until = time.UnixMilli(max(r.at, due))
+	}
 	if created > 0 {
 		r.Created = time.UnixMilli(created)
 	}

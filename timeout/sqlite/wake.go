@@ -2,25 +2,30 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
 	wakeLook = 100 * time.Millisecond // between two looks for changes of other connections
 	wakeRest = 250 * time.Millisecond // after a change: busy writers must not make looking expensive
+	wakeSoon = 5 * time.Second        // a centre that listens finds later tasks by itself
 )
 
 // Wake implements engine.Waker. SQLite counts the changes of other connections (PRAGMA
 // data_version). Beats and Ready are changes, too, so Wake also looks whether anybody has taken a
-// number. It does not know the topics of the tasks, and wakes all topics. A program with the file
-// to itself is not woken by its own changes, because its centre knows of them. If two centres
+// number. Then it wakes the topics whose first task waits for an earlier time than before, and those
+// with a task due within five seconds: a centre that listens asks as often by itself. A program with
+// the file to itself is not woken by its own changes, because its centre knows of them. If two centres
 // share one Engine, its own changes wake both.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	e.wakers.Add(1)
 	defer e.wakers.Add(-1)
 	seen, err := e.changes(ctx, changes{})
+	if err != nil {
+		return e.wrap("listening", err)
+	}
+	first, err := e.first(ctx)
 	if err != nil {
 		return e.wrap("listening", err)
 	}
@@ -32,22 +37,43 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		case <-time.After(pause):
 		}
 		latest, err := e.changes(ctx, seen)
-		if ctx.Err() != nil {
-			return nil
-		}
-		var topics []engine.Topic
 		if pause = wakeLook; err == nil && (latest.number != seen.number || latest.own != seen.own) {
 			pause = wakeRest
-			topics, err = e.Topics(ctx)
+			before, soon := first, now()+wakeSoon.Milliseconds()
+			first, err = e.first(ctx)
+			for topic, at := range first {
+				if earlier, known := before[topic]; at <= soon || at != none && (!known || at < earlier) {
+					wake(topic)
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		if err != nil {
 			return e.wrap("listening", err)
 		}
 		seen = latest
-		for _, topic := range topics {
-			wake(topic.Name)
-		}
 	}
+}
+
+const firstQuery = "SELECT name, coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 1 ORDER BY at LIMIT 1), ?1) FROM hw_topics t WHERE name IS NOT NULL"
+
+// first returns for which time the first task of each topic waits, by the times of the index.
+func (e *Engine) first(ctx context.Context) (map[string]int64, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	first := make(map[string]int64)
+	err := each(ctx, e.reader, firstQuery, []any{none}, func(rows *sql.Rows) error {
+		var name string
+		var at int64
+		err := rows.Scan(&name, &at)
+		first[name] = at
+		return err
+	})
+	return first, err
 }
 
 // changes differs after each change unknown to a centre.

@@ -2,6 +2,6 @@
 SELECT k.n, t.state, t.version, t.due
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (topic, id, n)
 JOIN {s}.hw_tasks t ON t.topic = k.topic AND t.id = k.id
-WHERE k.topic = ANY (ARRAY(SELECT no FROM {s}.hw_topics))
+WHERE {known}
 ORDER BY t.topic, t.id
 FOR UPDATE OF t

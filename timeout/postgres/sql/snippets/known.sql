@@ -1,0 +1,1 @@
+k.topic = ANY (ARRAY(SELECT no FROM {s}.hw_topics WHERE no = ANY ($1::integer[])))
