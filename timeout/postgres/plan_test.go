@@ -129,7 +129,7 @@ func TestTheLastPageOfAListReadsWhatTheFirstDoes(t *testing.T) {
 	for more := true; more; more = query.Cursor != "" {
 		at, id, err := cursor.Read(query.Cursor)
 		require.NoError(t, err)
-		read = append(read, rowsRead(t, e, "hw_tasks", e.Statements().List, "orders", 1, at, id, limit, engine.MaxPageBytes, at, id, limit))
+		read = append(read, rowsRead(t, e, "hw_tasks", e.Statements().List, "orders", 1, at, id, limit, engine.MaxPageBytes, at, id, limit, false))
 		page, err := e.List(t.Context(), query)
 		require.NoError(t, err)
 		for _, task := range page.Tasks {
