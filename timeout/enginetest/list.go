@@ -189,16 +189,22 @@ func testList(r *rig) {
 	require.Equal(r.t, engine.Page{}, got)
 }
 
-// testListUnderChange pages through a list while other callers set, move and remove tasks.
+// testListUnderChange pages through a list while other callers set, move and remove tasks. Half of the others were moved before.
 func testListUnderChange(r *rig) {
 	r.make(engine.Topic{Slots: 4})
 	const count = 120
 	var tasks []engine.Task
+	var moves []engine.Move
 	for i := range count {
 		due := newDue.Add(time.Duration(rand.IntN(100)) * time.Millisecond)
 		tasks = append(tasks, r.task(fmt.Sprint("stays", i), due), r.task(fmt.Sprint("moves", i), due))
+		if i%2 == 0 {
+			moves = append(moves, engine.Move{Key: r.key(fmt.Sprint("stays", i)), Due: newDue.Add(time.Duration(rand.IntN(120)) * time.Millisecond)})
+		}
 	}
 	r.setAll(tasks...)
+	_, err := r.engine.Move(r.ctx, moves)
+	require.NoError(r.t, err)
 	stop := make(chan struct{})
 	var changing sync.WaitGroup
 	changing.Go(func() {
