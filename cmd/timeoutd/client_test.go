@@ -75,6 +75,10 @@ func TestTheClientSetsAndFindsTasks(t *testing.T) {
 	for task, err := range c.All(ctx, engine.Query{Topic: "many", Limit: 3}) {
 		require.NoError(t, err)
 		require.Equal(t, len(payloads[task.ID[0]-'a']), task.PayloadBytes, "it arrives byte for byte")
+		if task.PayloadBytes > 0 {
+			_, err := c.Set(ctx, task)
+			require.ErrorIs(t, err, engine.ErrArgument, "it would lose the payload")
+		}
 		keys = append(keys, task.Key())
 	}
 	require.Len(t, keys, len(tasks))

@@ -123,6 +123,7 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 	require.ErrorContains(t, engine.Move{Key: good.Key(), Due: time.UnixMilli(1), Version: -1}.Check(), "version -1 of a move of")
 	require.ErrorContains(t, engine.Move{Key: good.Key(), After: time.Hour, Version: 7}.Check(), "must not be negative, and be with a Due")
 	require.ErrorContains(t, engine.Task{Topic: "t", ID: "a", After: 1<<63 - 1}.Check(), "After 2562047h47m16.854775807s of t/a, must be at most 876000h0m0s")
+	require.ErrorContains(t, engine.Task{Topic: "t", ID: "a", PayloadBytes: 7}.Check(), "payload of t/a is left out")
 }
 
 func TestAListIsOfOneTopicAndOneStateAndHasALimit(t *testing.T) {

@@ -66,7 +66,8 @@ type Task struct {
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
-	// PayloadBytes is the size of a payload left out by Query.OmitPayload. It is zero in all other tasks.
+	// PayloadBytes is the size of a payload left out by Query.OmitPayload. It is zero in all other tasks. A set
+	// of a task with PayloadBytes is refused, since it would lose the payload.
 	PayloadBytes int `json:"payload_bytes,omitempty"`
 
 	// State is Pending for a waiting task and None for a missing one.
@@ -124,6 +125,9 @@ func (t Task) Check() error {
 	}
 	if len(t.Payload) > MaxPayload {
 		return fmt.Errorf("%w: payload of %v has %d bytes, must have at most %d", ErrArgument, t.Key(), len(t.Payload), MaxPayload)
+	}
+	if t.PayloadBytes != 0 {
+		return fmt.Errorf("%w: payload of %v is left out, and PayloadBytes is %d, must be 0", ErrArgument, t.Key(), t.PayloadBytes)
 	}
 	if t.After < 0 {
 		return fmt.Errorf("%w: After %v of %v, must not be negative", ErrArgument, t.After, t.Key())

@@ -84,6 +84,9 @@ func (c *Client) Set(ctx context.Context, task engine.Task) (Answer, error) {
 	if pathless(task.ID) {
 		return first(c.SetAll(ctx, []engine.Task{task}))
 	}
+	if err := task.Check(); err != nil {
+		return Answer{}, err
+	}
 	var header []string
 	if task.IfAbsent {
 		header = []string{"If-None-Match", "*"}
