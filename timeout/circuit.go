@@ -18,7 +18,7 @@ type circuits struct {
 	mu    sync.Mutex
 	all   map[string]*circuit
 	kept  int       // how many are remembered at least: circuitsKept, but in tests
-	limit int       // beyond which number some are forgotten before next, if that is more than kept
+	limit int       // with more targets than that, and than kept, some are forgotten before next
 	next  time.Time // when some are forgotten if there are more than kept
 }
 

@@ -203,18 +203,20 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	var page engine.Page
 	limit := cmp.Or(query.Limit, 100)
 	bytes := 0
-	take := (*entry).task
-	if query.OmitPayload {
-		take = (*entry).brief
-	}
 	for i, en := range found {
-		task := take(en)
-		if bytes += len(task.Payload); i == limit || bytes > engine.MaxPageBytes {
+		if !query.OmitPayload {
+			bytes += len(en.payload)
+		}
+		if i == limit || bytes > engine.MaxPageBytes {
 			last := found[i-1]
 			page.Next = cursor.Write(last.at, last.id)
 			break
 		}
-		page.Tasks = append(page.Tasks, task)
+		if query.OmitPayload {
+			page.Tasks = append(page.Tasks, en.brief())
+		} else {
+			page.Tasks = append(page.Tasks, en.task())
+		}
 	}
 	return page, nil
 }

@@ -162,9 +162,9 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	}
 }
 
-// list looks at a number of tasks in the order of the index, and returns those of a part of the list with at most so many bytes,
-// and the end of the part if it is not the last one. passed reports whether there may be moved tasks that the index has in the
-// part, and that come after it.
+// list looks at a number of tasks in the order of the index. It returns those of a part of the list, with at most so many
+// bytes, and the end of the part, unless it is the last one. passed reports whether the index may have moved tasks in the part
+// although they come after it.
 func (e *Engine) list(ctx context.Context, query engine.Query, l listing, look, bytes int) (tasks []engine.Task, end *position, passed bool, err error) {
 	var found, size int64
 	var moved bool

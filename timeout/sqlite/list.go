@@ -146,13 +146,16 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at = ?3 AND seq > ?4" +
 	" UNION ALL SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0"
 
+// briefListQuery has the sizes of the payloads in their places. SQLite knows these without reading them.
+var briefListQuery = strings.ReplaceAll(listQuery, "payload", "length(payload)")
+
 // listed is a part of a list.
 type listed struct {
 	tasks  []engine.Task
 	bytes  int
 	more   bool    // whether there may be more after end
 	end    place   // of the part, in the index too
-	passed []int64 // moved tasks that the index has in the part, and that come after it
+	passed []int64 // moved tasks: the index has them in the part, and they come after it
 }
 
 // list looks at up to look tasks in the order of the index, and returns at most limit of them, with at most so many bytes.
@@ -161,7 +164,7 @@ func list(ctx context.Context, s session, t *topic, query engine.Query, from pla
 	l.end = from
 	text := listQuery
 	if query.OmitPayload {
-		text = strings.ReplaceAll(text, columns, briefColumns)
+		text = briefListQuery
 	}
 	err = each(ctx, s, text, []any{t.no, int64(query.State), from.at, from.seq, look + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -12,9 +11,6 @@ import (
 
 // columns are the columns for scanTask.
 const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload, created, calls, failures"
-
-// briefColumns are columns with the size of the payload in its place. SQLite knows that without reading it.
-var briefColumns = strings.Replace(columns, "payload", "length(payload)", 1)
 
 // row is a stored task. Its at is the time in the index.
 type row struct {

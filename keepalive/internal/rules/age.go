@@ -57,7 +57,7 @@ func (d *decision) aged() (Outcome, bool) {
 	return d.doom(MaxAge, WhenAllowed)
 }
 
-// tell has the user told that the connection is to end.
+// tell tells the user that the connection is to end.
 func (d *decision) tell(why Reason) Outcome {
 	d.s.Age.Told = max(d.now, 1) // since 0 means none
 	return Outcome{Do: Tell, Why: why}
