@@ -73,9 +73,10 @@ func Serve(ctx context.Context, addr string, timeout time.Duration, listening fu
 			_, err := conn.(gnet.Conn).Write([]byte("your move?\n"))
 			return err
 		}},
-		Closing: keepalive.Closing{Farewell: func(_ any, reason keepalive.Reason) []byte {
-			return []byte("bye: " + reason.String() + "\n")
-		}},
+		Closing: keepalive.Closing{
+			Farewell: func(_ any, reason keepalive.Reason) []byte { return []byte("bye: " + reason.String() + "\n") },
+			Mode:     keepalive.CloseHalf, // a move on its way must not take the farewell away
+		},
 	})
 	if err != nil {
 		return err

@@ -44,6 +44,11 @@ func TestASilentPlayerLeavesTheGame(t *testing.T) {
 	bob.until(t, "your move?")
 	bob.until(t, "bye: no_answer")
 	require.GreaterOrEqual(t, bob.heard.Sub(bob.said), timeout)
+	go func() { // a player who moves on
+		for ctx := t.Context(); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			_, _ = fmt.Fprintln(ann, "n")
+		}
+	}()
 	stop()
 	ann.until(t, "bye: drain")
 	require.NoError(t, <-ended)
