@@ -53,7 +53,7 @@ fresh-tests: ## the tests added or changed since BASE=origin/main, each 200 time
 mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
 	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)
 
-house: ## how large the core is, beside its budgets: lines, names, functions of an expiry and of a heartbeat; FLAGS=-v lists these, FLAGS=-check fails
+house: ## how large the core and the timeout center are, beside their budgets: lines, names, functions of an expiry and of a heartbeat; FLAGS=-v lists these, FLAGS=-check fails
 	@cd tools && ../scripts/with plain $(GO) run ./house $(FLAGS)
 
 conformance: ## the suites of other people on guarded connections, beside those without a guard; SUITES="nettest h2spec" for these

@@ -16,7 +16,7 @@ import (
 func TestAllLinesCountButThoseOfTests(t *testing.T) {
 	tree := fstest.MapFS{}
 	for _, name := range []string{
-		"a/a.go", "a/a_windows.go", "a/a_test.go", "a/a.s", "a/below/b.go", "a/below/rules/c.go", "a/below/latetest/d.go", "ab/e.go",
+		"a/a.go", "a/a_windows.go", "a/a_test.go", "a/a.lua", "a/below/b.go", "a/below/rules/c.go", "a/below/latetest/d.go", "ab/e.go",
 	} {
 		tree[name] = &fstest.MapFile{Data: []byte("// Package a\n\npackage a\n")}
 	}
@@ -30,11 +30,14 @@ func TestAllLinesCountButThoseOfTests(t *testing.T) {
 		{"a a/below/... !a/below/rules", 3},
 		{"a/below/rules/... ab", 2},
 	} {
-		files, lines, err := size(tree, strings.Fields(c.folders))
+		files, lines, err := size(tree, ".go", strings.Fields(c.folders))
 		require.NoError(t, err)
 		require.Equal(t, []int{c.files, 3 * c.files}, []int{files, lines}, c.folders)
 	}
-	_, _, err := size(tree, []string{"gone/..."})
+	files, lines, err := size(tree, ".lua", []string{"a/..."})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 3}, []int{files, lines})
+	_, _, err = size(tree, ".go", []string{"gone/..."})
 	require.Error(t, err)
 }
 

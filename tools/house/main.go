@@ -1,4 +1,4 @@
-// Command house prints how large the core is, beside its budgets.
+// Command house prints how large the core and the timeout center are, beside their budgets.
 //
 //	go run ./house           the table
 //	go run ./house -check    the same, and exit with 1 if a budget is exceeded
@@ -42,7 +42,7 @@ type figure struct {
 	count func(h house) (counted, error)
 }
 
-// house is a tree with the core.
+// house is a tree with both.
 type house struct {
 	root string
 	dir  string // temporary
@@ -69,6 +69,14 @@ var figures = []figure{
 	{"functions of a heartbeat on net", 9, tripOf("net", "heartbeat", "")},
 	{"functions of an expiry on gnet", 0, tripOf("gnet", "expiry", "silence")},
 	{"functions of a heartbeat on gnet", 0, tripOf("gnet", "heartbeat", "")},
+	{"lines of timeout, without its suites", 19500, linesOf("timeout/...")},
+	{"lines of timeout/redis", 2900, linesOf("timeout/redis/...")},
+	{"lines of its Lua", 800, linesIn(".lua", "timeout/redis/...")},
+	{"lines of timeout/memory, timeout/sqlite and what they share", 2700, linesOf("timeout/memory/...", "timeout/sqlite/...")},
+	{"lines of timeout/sharded and timeout/index", 2600, linesOf("timeout/sharded/...", "timeout/index/...")},
+	{"lines of timeout alone", 3900, linesOf("timeout")},
+	{"lines of cmd/timeoutd", 4500, linesOf("cmd/timeoutd/...")},
+	{"lines of go doc -short ./timeout", 33, outlineOf("timeout")},
 }
 
 func run(_ context.Context, args []string) error {

@@ -6,16 +6,23 @@ import (
 	"go/types"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
-// linesOf counts the lines of folders: of one, or with /... of those below, too, less those after an exclamation mark.
-func linesOf(folders ...string) func(house) (counted, error) {
+// linesOf counts the lines of Go in folders: in one, or with /... in those below, too, less those after an exclamation mark.
+func linesOf(folders ...string) func(house) (counted, error) { return linesIn(".go", folders...) }
+
+// linesIn counts the lines of files with an extension, as linesOf counts those of Go.
+func linesIn(ext string, folders ...string) func(house) (counted, error) {
 	return func(h house) (counted, error) {
-		files, lines, err := size(os.DirFS(h.root), folders)
+		files, lines, err := size(os.DirFS(h.root), ext, folders)
 		return counted{n: lines, of: fmt.Sprintf("in %d files", files)}, err
 	}
 }
@@ -23,12 +30,12 @@ func linesOf(folders ...string) func(house) (counted, error) {
 // filesOf counts files, as linesOf counts lines.
 func filesOf(folders ...string) func(house) (counted, error) {
 	return func(h house) (counted, error) {
-		files, _, err := size(os.DirFS(h.root), folders)
+		files, _, err := size(os.DirFS(h.root), ".go", folders)
 		return counted{n: files}, err
 	}
 }
 
-func size(tree fs.FS, folders []string) (files, lines int, err error) {
+func size(tree fs.FS, ext string, folders []string) (files, lines int, err error) {
 	for _, folder := range folders {
 		if strings.HasPrefix(folder, "!") {
 			continue
@@ -40,7 +47,7 @@ func size(tree fs.FS, folders []string) (files, lines int, err error) {
 				return err
 			case d.IsDir() && name != top && (!deep || strings.HasSuffix(name, "test") || slices.Contains(folders, "!"+name)):
 				return fs.SkipDir
-			case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			case d.IsDir() || !strings.HasSuffix(name, ext) || strings.HasSuffix(name, "_test.go"):
 				return nil
 			}
 			text, err := fs.ReadFile(tree, name)
@@ -96,4 +103,13 @@ func names(p *types.Package) (n int) {
 		}
 	}
 	return n
+}
+
+// outlineOf counts the lines that go doc -short prints of a package: one for each name, but one for a type with its
+// functions and constants.
+func outlineOf(folder string) func(house) (counted, error) {
+	return func(h house) (counted, error) {
+		out, err := command.Output(filepath.Join(h.root, folder), nil, gotest.GoCommand(), "doc", "-short", ".")
+		return counted{n: strings.Count(out, "\n") + 1}, err
+	}
 }
