@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -10,7 +11,12 @@ import (
 )
 
 // The limits of a topic for all nodes are dealt with its slots: no store is asked. A node knows its
-// slots, so it knows its part, and the parts of all nodes of one view are the whole.
+// slots, so it knows its part, and the parts of all nodes of one view are the whole. Nodes can have different views,
+// so two rules bound the sum of their parts:
+//   - A node has no part if its last good beat began more than Config.TTL ago, by its monotonic clock. The other
+//     nodes can't have counted it out before.
+//   - A node's part grows a TTL later if another node may know only a view in which its own part is greater. A TTL
+//     later that node has a newer view, or no part.
 
 // allowed returns how many tasks of a topic a node may run at the same time, and how many it may
 // begin in a second: by the topic's limits of a node, and the parts of those for all nodes that
@@ -33,14 +39,64 @@ func allowed(topic Topic, slots []int) (places int, perSecond float64) {
 	return places, perSecond
 }
 
-// fence returns the term of the worker's slots for a topic with a limit for all nodes. It keeps an old
-// owner of a slot from further tasks, so that the limit holds. For other topics that is no use: two owners
-// are as fast as one. w.mu must be held.
-func (w *worker) fence() int64 {
-	if w.topic.GlobalConcurrency == 0 && w.topic.GlobalRate == 0 {
-		return 0
+// limited reports whether a topic has a limit for all nodes.
+func limited(topic Topic) bool { return topic.GlobalConcurrency > 0 || topic.GlobalRate > 0 }
+
+// contended reports whether another node of a view has a greater part of the limits by the view before. It may
+// not know the later view yet.
+func contended(topic Topic, node string, before, view engine.View) bool {
+	then, now := before.Owners(topic.Name, topic.Slots), view.Owners(topic.Name, topic.Slots)
+	return slices.ContainsFunc(view.Nodes, func(other engine.Node) bool {
+		places, perSecond := allowed(topic, owned(then, other.Name))
+		fewer, slower := allowed(topic, owned(now, other.Name))
+		return other.Name != node && (fewer < places || slower < perSecond)
+	})
+}
+
+// owned returns the slots of a node.
+func owned(owners []string, node string) (slots []int) {
+	for slot, owner := range owners {
+		if owner == node {
+			slots = append(slots, slot)
+		}
 	}
-	return w.term
+	return slots
+}
+
+// bound is a part of the limits for all nodes that a node may not exceed for some time.
+type bound struct {
+	until     time.Time
+	places    int
+	perSecond float64
+}
+
+// share returns what is allowed to the worker now, and when that changes without another beat: zero if never. w.mu must be
+// held.
+func (w *worker) share(now time.Time) (places int, perSecond float64, until time.Time) {
+	slots, until := w.slots, w.fresh
+	if !now.Before(w.fresh) {
+		slots, until = nil, time.Time{}
+	}
+	places, perSecond = allowed(w.topic, slots)
+	w.bounds = slices.DeleteFunc(w.bounds, func(b bound) bool { return !now.Before(b.until) })
+	for _, b := range w.bounds {
+		if limited(w.topic) {
+			places, perSecond = min(places, b.places), min(perSecond, b.perSecond)
+		}
+		if b.until.Before(until) {
+			until = b.until
+		}
+	}
+	return places, perSecond, until
+}
+
+// wanted returns the slots to ask for. While slots with a limit for all nodes change hands, the new owner may
+// have no part yet, so every node asks for all. w.mu must be held.
+func (w *worker) wanted(now time.Time) []int {
+	if limited(w.topic) && now.Before(w.handover) {
+		return nil
+	}
+	return w.slots
 }
 
 // part returns the places of some slots if all slots together have limit places. The places of the
@@ -57,7 +113,8 @@ func part(limit, all int, slots []int) (places int) {
 
 // deal fits the worker to its topic and its slots. w.mu must be held.
 func (w *worker) deal(now time.Time) {
-	places, perSecond := allowed(w.topic, w.slots)
+	places, perSecond, until := w.share(now)
+	w.redealAt = until
 	fewer := places < w.places
 	if places != w.places {
 		w.places = places
@@ -78,6 +135,15 @@ func (w *worker) deal(now time.Time) {
 		w.limiter.SetBurstAt(now, burst)
 	}
 	w.hire()
+}
+
+// redeal deals anew if the worker's part of a limit for all nodes has changed since. It reports whether that comes
+// without another beat. w.mu must be held.
+func (w *worker) redeal(now time.Time) bool {
+	if limited(w.topic) && !w.redealAt.IsZero() && !now.Before(w.redealAt) {
+		w.deal(now)
+	}
+	return limited(w.topic) && !w.redealAt.IsZero()
 }
 
 // burstOf returns how many tasks may begin at once: those of a tenth of a second, or one.

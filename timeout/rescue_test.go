@@ -179,11 +179,10 @@ func TestANodeThatLostItsSlotsWithABacklogRunsWhatIsLate(t *testing.T) {
 // assigner is a list of members. One node owns all slots.
 type assigner struct {
 	owner atomic.Value
-	term  atomic.Int64
 }
 
 func (m *assigner) Beat(context.Context, engine.Node, time.Duration) (engine.View, error) {
-	return engine.View{Term: m.term.Add(1), Nodes: []engine.Node{{Name: m.owner.Load().(string)}}}, nil
+	return engine.View{Nodes: []engine.Node{{Name: m.owner.Load().(string)}}}, nil
 }
 
 func (*assigner) Leave(context.Context, string) error { return nil }

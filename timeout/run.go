@@ -99,7 +99,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	limit := max(c.cfg.TTL, time.Second)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	asking, asked := context.WithTimeout(within, limit/2) // the rest is for the beat
+	asking, asked := context.WithTimeout(within, limit/2)
 	err := c.refreshTopics(asking)
 	asked()
 	if err != nil {
@@ -115,7 +115,10 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	c.mu.Lock()
 	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	view, err := c.members.Beat(within, node, c.cfg.TTL)
+	beating, beaten := context.WithTimeout(within, limit/2) // so that another one comes within the TTL
+	began := time.Now()
+	view, err := c.members.Beat(beating, node, c.cfg.TTL)
+	beaten()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: members can't be reached, and the last view is kept", "err", err)
@@ -132,7 +135,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 		c.cfg.Logger.Info("timeout: no other node has this node's name any more", "node", c.cfg.Node)
 	}
 	view.Other = other.run
-	c.adopt(view)
+	c.adopt(view, began.Add(c.cfg.TTL))
 	c.warnUnserved()
 }
 
@@ -144,17 +147,29 @@ func (c *Center) manage() {
 	defer c.mu.Unlock()
 	for name, w := range c.workers {
 		if len(c.view.Nodes) == 0 || w.dealt == 0 {
-			w.assign(nil, 0)
-		} else if slots := c.topics[name].WithDefaults().Slots; w.dealt != slots { // the topic has grown
-			c.deal(w, slots, c.view)
+			w.assign(nil, time.Time{})
+		} else if topic := c.topics[name].WithDefaults(); w.dealt != topic.Slots { // the topic has grown
+			c.deal(w, topic, c.view, c.view, c.fresh)
 		}
 	}
 }
 
-// deal gives a worker its slots of a view.
-func (c *Center) deal(w *worker, slots int, view engine.View) {
-	w.dealt = slots
-	w.assign(view.Slots(w.name, c.cfg.Node, slots), view.Term)
+// deal gives a worker its slots of a view that counts until fresh. before is the last view, empty if it no longer
+// counts.
+func (c *Center) deal(w *worker, topic Topic, before, view engine.View, fresh time.Time) {
+	var bounds []bound
+	if limited(topic) {
+		had := before.Slots(w.name, c.cfg.Node, topic.Slots)
+		if len(had) == 0 { // the others may share all slots
+			before.Nodes = slices.DeleteFunc(slices.Clone(view.Nodes), func(n engine.Node) bool { return n.Name == c.cfg.Node })
+		}
+		if contended(topic, c.cfg.Node, before, view) {
+			places, perSecond := allowed(topic, had)
+			bounds = append(bounds, bound{time.Now().Add(c.cfg.TTL), places, perSecond})
+		}
+	}
+	w.dealt = topic.Slots
+	w.assign(view.Slots(w.name, c.cfg.Node, topic.Slots), fresh, bounds...)
 }
 
 // refreshTopics starts and ends workers.
@@ -218,26 +233,32 @@ func (c *Center) dismiss(name string, w *worker) {
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt gives workers their slots of a view if the slots may have changed.
-func (c *Center) adopt(view engine.View) {
+// adopt gives workers their slots of a view if the slots may have changed. The view counts until fresh.
+func (c *Center) adopt(view engine.View, fresh time.Time) {
 	type deal struct {
 		w     *worker
-		slots int
+		topic Topic
 	}
 	var deals []deal
 	c.mu.Lock()
-	changed := !sameView(view, c.view)
-	if c.view = view; changed {
+	before := c.view
+	changed := !sameView(view, before)
+	if !time.Now().Before(c.fresh) { // others may have counted this node out
+		before, changed = engine.View{}, true
+	}
+	if c.view, c.fresh = view, fresh; changed {
 		c.setBare(view)
 	}
 	for name, w := range c.workers {
-		if slots := c.topics[name].WithDefaults().Slots; changed || w.dealt != slots {
-			deals = append(deals, deal{w, slots})
+		if topic := c.topics[name].WithDefaults(); changed || w.dealt != topic.Slots {
+			deals = append(deals, deal{w, topic})
+		} else {
+			w.renew(fresh)
 		}
 	}
 	c.mu.Unlock()
 	for _, d := range deals {
-		c.deal(d.w, d.slots, view)
+		c.deal(d.w, d.topic, before, view, fresh)
 	}
 }
 
@@ -249,7 +270,7 @@ func (c *Center) upkeep(ctx context.Context) {
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)
 			began := time.Now()
-			swept, err := c.engine.Upkeep(ctx, view.Term)
+			swept, err := c.engine.Upkeep(ctx)
 			c.countSwept(swept)
 			if err != nil && ctx.Err() == nil {
 				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
@@ -356,6 +377,11 @@ func (c *Center) rest(ctx context.Context, what string, err error) {
 func (c *Center) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
+	c.mu.Lock()
+	for _, w := range c.workers { // others take the limits for all nodes over
+		w.renew(time.Now())
+	}
+	c.mu.Unlock()
 	if err := c.members.Leave(ctx, c.cfg.Node); err != nil {
 		c.cfg.Logger.Warn("timeout: this node could not leave", "err", err)
 	}
@@ -368,7 +394,7 @@ func (c *Center) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
-	c.view, c.lonely, c.bare, c.unserved = engine.View{}, nil, nil, nil
+	c.view, c.fresh, c.lonely, c.bare, c.unserved = engine.View{}, time.Time{}, nil, nil, nil
 	left := c.left
 	c.left = 0
 	if left > 0 {
@@ -379,7 +405,7 @@ func (c *Center) stop() error {
 
 // sameView reports whether the slots of all topics are dealt in the same way.
 func sameView(a, b engine.View) bool {
-	return a.Term == b.Term && slices.EqualFunc(a.Nodes, b.Nodes, func(a, b engine.Node) bool {
+	return slices.EqualFunc(a.Nodes, b.Nodes, func(a, b engine.Node) bool {
 		return a.Name == b.Name && (a.Topics == nil) == (b.Topics == nil) && slices.Equal(a.Topics, b.Topics)
 	})
 }

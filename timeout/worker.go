@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,11 @@ type worker struct {
 	schedule *engine.Schedule // of Topic.Every; nil without it
 	unread   error            // why this node can't read Topic.Every; then it leases nothing
 	handler  Handler
-	slots    []int // to ask for; nil means all
-	term     int64
+	slots    []int            // to ask for; nil means all
+	fresh    time.Time        // until then the slots are of a view that counts: see share
+	bounds   []bound          // of the part of a limit for all nodes
+	handover time.Time        // until then slots change hands
+	redealAt time.Time        // when the part of a limit for all nodes changes without another beat; zero if never
 	places   int              // for handlers: see allowed
 	tenant   tenant           // for Config.Concurrency
 	rest     time.Time        // until then nothing is leased unless the node has room
@@ -119,15 +123,28 @@ func (w *worker) change(topic Topic, handler Handler) {
 	w.deal(time.Now())
 }
 
-// assign gives the worker its slots.
-func (w *worker) assign(slots []int, term int64) {
+// assign gives the worker its slots of a view that counts until fresh, and bounds.
+func (w *worker) assign(slots []int, fresh time.Time, bounds ...bound) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	w.slots, w.term, w.full = slots, term, false
+	if !slices.Equal(slots, w.slots) {
+		w.handover = now.Add(w.c.cfg.TTL)
+	}
+	w.slots, w.fresh, w.bounds, w.full = slots, fresh, append(w.bounds, bounds...), false
 	if w.rescue.IsZero() {
 		w.rescue = now.Add(w.rescueWait())
 	}
 	w.deal(now)
 	w.lookNow()
+}
+
+// renew makes the slots count until fresh.
+func (w *worker) renew(fresh time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = fresh
+	if fresh.Before(w.redealAt) {
+		w.redealAt = fresh
+	}
 }

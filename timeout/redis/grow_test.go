@@ -159,7 +159,7 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	all.Wait()
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
-		swept, err = first.Upkeep(ctx, 0)
+		swept, err = first.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)

@@ -77,11 +77,6 @@ func (n *node) leave(ctx context.Context, m *Members) error {
 
 // A key is the prefix and one of these.
 const (
-	// changesKey holds its own creation time, in milliseconds. A node writes it again, with the
-	// same value, whenever it joins or changes its topics. So a reader of an unchanged list
-	// sees that other nodes were there in between.
-	changesKey = "changes"
-
 	nodesKey = "nodes/" // followed by the name
 
 	// runsKey is followed by a lease, and holds the name and the run of its node. Two nodes of one
@@ -92,21 +87,13 @@ const (
 // put writes a node's key. A key that is there keeps its place.
 func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.LeaseID) error {
 	value, _ := json.Marshal(engine.Node{Name: who.Name, Topics: who.Topics}) // strings can always be written
-	changes := m.cfg.Prefix + changesKey
-	put := clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))
-	puts := []clientv3.Op{put}
+	puts := []clientv3.Op{clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))}
 	if who.Run != "" {
 		run, _ := json.Marshal(running{Name: who.Name, Run: who.Run})
 		key := m.cfg.Prefix + runsKey + strconv.FormatInt(int64(lease), 16)
 		puts = append(puts, clientv3.OpPut(key, string(run), clientv3.WithLease(lease)))
 	}
-	first := clientv3.OpPut(changes, strconv.FormatInt(time.Now().UnixMilli(), 10))
-	again := clientv3.OpPut(changes, "", clientv3.WithIgnoreValue())
-	_, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(changes), "=", 0)).
-		Then(append([]clientv3.Op{first}, puts...)...).
-		Else(append([]clientv3.Op{again}, puts...)...).
-		Commit()
+	_, err := m.client.Txn(ctx).Then(puts...).Commit()
 	return err
 }
 

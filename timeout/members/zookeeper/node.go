@@ -148,7 +148,7 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 			continue
 		}
 		joined := n.child.Load() != nil && !n.unsure && sameTopics(n.topics, who.Topics)
-		if joined && term(stat) == n.last.term {
+		if joined && n.last.isOf(stat) {
 			return n.last.view(), nil
 		}
 		children, stat, err := s.conn.Children(n.m.cfg.Path)

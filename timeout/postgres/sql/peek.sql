@@ -1,18 +1,16 @@
--- What is due in slots that nobody asks for is passed over, unless there are $7 of it. Of what is due later
+-- What is due in slots that nobody asks for is passed over, unless there are $4 of it. Of what is due later
 -- only the first are looked at: where none is wanted, there is nothing to do before the last of those. What
 -- was moved is due later than the index has it, and what follows may be due before: then more are looked at, too.
 WITH {clock},
-{front $8}
+{front $5}
 SELECT clock.now, p.paused,
-    (SELECT count(*) FROM {s}.hw_fences f
-        WHERE f.topic = p.no AND f.slot = ANY ($4::smallint[]) AND f.term = $5::bigint AND f.at > clock.now - $6::bigint),
     (SELECT min(coalesce(
         (SELECT k.filed
             FROM (SELECT t.filed, t.id, t.slot, row_number() OVER (ORDER BY t.filed, t.id) AS n
                 FROM {s}.hw_tasks t
                 WHERE t.topic = p.no AND t.state = s.state AND t.filed >= s.since AND t.filed <= clock.now
-                ORDER BY t.filed, t.id LIMIT $7::bigint) k
-            WHERE $2::smallint[] IS NULL OR (k.slot & $3::smallint) = ANY ($2) OR k.n = $7 ORDER BY k.filed, k.id LIMIT 1),
+                ORDER BY t.filed, t.id LIMIT $4::bigint) k
+            WHERE $2::smallint[] IS NULL OR (k.slot & $3::smallint) = ANY ($2) OR k.n = $4 ORDER BY k.filed, k.id LIMIT 1),
         (SELECT CASE WHEN count(*) = 1000 THEN least(min(l.at) FILTER (WHERE l.mine), max(l.filed)) ELSE min(l.at) FILTER (WHERE l.mine) END
             FROM (SELECT t.filed, {time} AS at, $2 IS NULL OR (t.slot & $3) = ANY ($2) AS mine
                 FROM {s}.hw_tasks t
