@@ -349,6 +349,7 @@ func (c *crew) set(n int) {
 // runs lets time pass. The limit holds, and at least so many tasks run at the same time all along.
 func (c *crew) runs(d time.Duration, least int) {
 	c.Helper()
+	c.set(4 * crewLimit) // so that some always wait
 	for ; d > 0; d -= time.Second {
 		c.set(2 * crewLimit)
 		pass(time.Second)

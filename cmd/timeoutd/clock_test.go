@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
-	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // clockAhead is how far the clock of a process is ahead of the machine's.
@@ -122,14 +121,18 @@ func testApart(t *testing.T, env []string) {
 		nodes = append(nodes, p)
 	}
 	nodes[1].serveTopic(t, w, `"lease":"5s",`)
-	var members []engine.Node
+	var members []string
 	agree := func(size int) bool {
 		for i, p := range nodes[:size] {
 			stats, topic := p.stats(t)
-			if i == 0 {
-				members = stats.Members.Nodes
+			var names []string
+			for _, node := range stats.Members.Nodes {
+				names = append(names, node.Name)
 			}
-			if topic.Here == nil || !slices.EqualFunc(stats.Members.Nodes, members, func(a, b engine.Node) bool { return a.Name == b.Name }) || len(topic.Here.Slots) == 0 || len(stats.Members.Nodes) != size {
+			if i == 0 {
+				members = names
+			}
+			if topic.Here == nil || !slices.Equal(names, members) || len(topic.Here.Slots) == 0 || len(stats.Members.Nodes) != size {
 				return false
 			}
 		}
