@@ -67,8 +67,8 @@ type Config struct {
 	Members engine.Members
 
 	// TTL is how long a node may be silent before others get its slots; it beats every third of
-	// TTL. Its leases go on until Topic.Lease has passed. Zero means 10s; less than 300ms is an
-	// error.
+	// TTL. Its leases go on until Topic.Lease has passed. If no beat succeeds for that long, it runs
+	// nothing of topics with limits for all nodes. Zero means 10s; less than 300ms is an error.
 	TTL time.Duration
 
 	// Poll is how often a centre asks the engine for due tasks if it knows of none. It bounds

@@ -2,6 +2,8 @@ package timeout
 
 import (
 	"math"
+	"math/bits"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -9,8 +11,18 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The limits of a topic for all nodes are dealt with its slots: no store is asked. A node knows its
-// slots, so it knows its part, and the parts of all nodes of one view are the whole.
+// The limits of a topic for all nodes are dealt with its slots: no store is asked. A node knows its slots, so it knows its
+// part, and the parts of all nodes of one view are the whole. Nodes may have different views for a while, so not all slots
+// of a node count:
+//   - All count until Config.TTL after its last good beat began, and then none. No other node can have counted it out
+//     before.
+//   - If another node has a smaller part now, and may not know it yet, a new slot counts once it has been this node's for
+//     the longest TTL of all nodes: until a beat that began so long after the answer that gave it. By then the other one
+//     has learned of it, or none of its slots counts. If a node has gone, its slots count for others at once. A node that
+//     is alone waits for nobody.
+//
+// So a part of the limits may be unused for a TTL after a node has come. More than the limits may be in use if a node comes
+// and goes between two beats of another, until that one's next beat.
 
 // allowed returns how many tasks of a topic a node may run at the same time, and how many it may
 // begin in a second: by the topic's limits of a node, and the parts of those for all nodes that
@@ -33,23 +45,131 @@ func allowed(topic Topic, slots []int) (places int, perSecond float64) {
 	return places, perSecond
 }
 
-// fence returns the term of the worker's slots for a topic with a limit for all nodes. It keeps an old
-// owner of a slot from further tasks, so that the limit holds. For other topics that is no use: two owners
-// are as fast as one. w.mu must be held.
-func (w *worker) fence() int64 {
-	if w.topic.GlobalConcurrency == 0 && w.topic.GlobalRate == 0 {
-		return 0
+// limited reports whether a topic has a limit for all nodes.
+func limited(topic Topic) bool { return topic.GlobalConcurrency > 0 || topic.GlobalRate > 0 }
+
+// contended reports whether another node that has not gone has a smaller part of the limits by the later owners. It may
+// not know them yet. Before the first owners, any node may have any part.
+func contended(topic Topic, node string, before, later []string, gone func(node string) bool) bool {
+	if before == nil {
+		return true
 	}
-	return w.term
+	others := slices.Compact(slices.Sorted(slices.Values(before)))
+	return slices.ContainsFunc(others, func(other string) bool {
+		if other == node || gone(other) {
+			return false
+		}
+		places, perSecond := partOf(topic, other, before)
+		fewer, slower := partOf(topic, other, later)
+		return fewer < places || slower < perSecond
+	})
 }
 
-// part returns the places of some slots if all slots together have limit places. The places of the
-// first k slots are a k-th part of all, rounded down. So all slots together have exactly limit,
-// two slots differ by one at most, and with limit at least all each has one.
+// partOf returns the part of a topic's limits for all nodes that a node has: places, and the share of all slots.
+func partOf(topic Topic, node string, owners []string) (places int, share float64) {
+	var slots []int
+	for slot, owner := range owners {
+		if owner == node {
+			slots = append(slots, slot)
+		}
+	}
+	return part(topic.GlobalConcurrency, len(owners), slots), float64(len(slots)) / float64(len(owners))
+}
+
+// lasts reports whether an end has yet to come, by the monotonic clock and by the wall clock: the former stands still while
+// the machine is suspended.
+func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Before(end.Round(0)) }
+
+// assign takes the owners of the topic's slots by the view of a beat that began then, or nil if they are as before. Without
+// any owners it asks for all slots. If it may have to wait for others, it waits so long.
+func (w *worker) assign(owners []string, gone func(node string) bool, began time.Time, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if !lasts(w.fresh, now) { // others may have counted this node out
+		w.counted, w.since = nil, now
+		gone = func(string) bool { return false }
+	}
+	if w.owners == nil || owners != nil && !slices.Equal(owners, w.owners) {
+		w.trade(owners, gone, now)
+		w.handover = now.Add(wait + wait/2) // until the last of the nodes counts its slots
+	}
+	if wait == 0 || began.Sub(w.since) >= wait {
+		w.counted = w.slots
+	}
+	w.fresh = began.Add(w.c.cfg.TTL)
+	w.deal(now)
+}
+
+// trade takes other owners. w.mu must be held.
+func (w *worker) trade(owners []string, gone func(node string) bool, now time.Time) {
+	if !now.Before(w.handover) {
+		w.handed = nil
+	}
+	atOnce := !contended(w.topic, w.c.cfg.Node, w.owners, owners, gone)
+	var slots, counted []int
+	if owners != nil {
+		slots = []int{} // nil means all
+	}
+	for slot, owner := range owners {
+		former, before := "", slot&(len(w.owners)-1) // there may be more slots now
+		if w.owners != nil {
+			former = w.owners[before]
+		}
+		if owner != w.c.cfg.Node {
+			if w.owners != nil && former != owner {
+				w.handed = append(w.handed, slot)
+			}
+			continue
+		}
+		slots = append(slots, slot)
+		switch _, had := slices.BinarySearch(w.counted, before); {
+		case had || atOnce && former != owner:
+			counted = append(counted, slot)
+		case former != owner:
+			w.since = now
+		}
+	}
+	w.owners, w.slots, w.counted, w.full = owners, slots, counted, false
+	if w.rescue.IsZero() {
+		w.rescue = now.Add(w.rescueWait())
+	}
+	w.lookNow()
+}
+
+// disown ends the worker's part of limits for all nodes.
+func (w *worker) disown() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = time.Time{}
+	w.deal(time.Now())
+}
+
+// slotCount returns how many slots have owners.
+func (w *worker) slotCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.owners)
+}
+
+// wanted returns the slots to ask for. While slots with a limit for all nodes change hands, they may not count for the
+// new owners yet, so the others ask for them, too. w.mu must be held.
+func (w *worker) wanted(now time.Time) []int {
+	if w.slots == nil || !limited(w.topic) || !now.Before(w.handover) {
+		return w.slots
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.slots, w.handed))))
+}
+
+// part returns the places of some slots if all slots together have limit places. The places of the first k slots, in
+// the order of their reversed bits, are a k-th part of all, rounded down. So all slots together have exactly limit,
+// two slots differ by one at most, and with limit at least all each has one. If there are twice as many slots, the
+// places of a slot are those of the two that it becomes, since these follow each other.
 func part(limit, all int, slots []int) (places int) {
 	for _, slot := range slots {
 		if slot < all { // no earlier number of slots is higher
-			places += limit*(slot+1)/all - limit*slot/all
+			k := int(bits.Reverse32(uint32(slot)) >> (32 - bits.Len(uint(all-1)))) //nolint:gosec // at most 1023
+			places += limit*(k+1)/all - limit*k/all
 		}
 	}
 	return places
@@ -57,7 +177,11 @@ func part(limit, all int, slots []int) (places int) {
 
 // deal fits the worker to its topic and its slots. w.mu must be held.
 func (w *worker) deal(now time.Time) {
-	places, perSecond := allowed(w.topic, w.slots)
+	counted := w.counted
+	if !lasts(w.fresh, now) {
+		counted = nil
+	}
+	places, perSecond := allowed(w.topic, counted)
 	fewer := places < w.places
 	if places != w.places {
 		w.places = places
@@ -78,6 +202,19 @@ func (w *worker) deal(now time.Time) {
 		w.limiter.SetBurstAt(now, burst)
 	}
 	w.hire()
+}
+
+// redeal takes the worker's part of a limit for all nodes away if its view has ended. It reports whether it has a part.
+// w.mu must be held.
+func (w *worker) redeal(now time.Time) bool {
+	if !limited(w.topic) || w.places == 0 {
+		return false
+	}
+	if lasts(w.fresh, now) {
+		return true
+	}
+	w.deal(now)
+	return false
 }
 
 // burstOf returns how many tasks may begin at once: those of a tenth of a second, or one.

@@ -60,7 +60,7 @@ func (w *worker) idle(now time.Time) (slots []int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ok = w.look.Equal(w.net) && now.Before(w.own) && w.asked == 0 && len(w.outcomes) == 0 && !w.full && w.room(now) > 0
-	return w.slots, ok
+	return w.wanted(now), ok
 }
 
 // peeked puts the next look off, or advances it to when a task is due. began is before the peek.

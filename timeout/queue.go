@@ -107,6 +107,7 @@ func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 // next takes the first attempt able to begin off the queue. Before it, it drops attempts over or
 // without a lease. w.mu must be held.
 func (w *worker) next(now time.Time) *attempt {
+	w.redeal(now) // nobody may have planned since
 	for i := 0; i < len(w.queue) && w.workers <= w.places; {
 		a := w.queue[i]
 		if !a.over && now.Before(a.until) && w.blocked(a) {

@@ -53,7 +53,7 @@ func (w *worker) unload(now time.Time) {
 		w.hire() // no longer waits
 		return
 	}
-	if w.stuck || w.stopping || len(w.queue) == 0 || w.workers < w.places || now.Sub(w.moved) <= w.topic.Lease {
+	if w.stuck || w.stopping || len(w.queue) == 0 || w.places == 0 || w.workers < w.places || now.Sub(w.moved) <= w.topic.Lease {
 		return
 	}
 	w.stuck = true

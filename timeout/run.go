@@ -50,11 +50,12 @@ func (c *Center) Run(ctx context.Context) error {
 	helpers.Go(func() { c.watch(background) })
 	helpers.Go(func() { c.search(background) })
 
-	beat := time.NewTicker(c.cfg.TTL / 3)
+	topics := topicsLook{helpers: &helpers, background: background}
+	beat := time.NewTicker((c.cfg.TTL + 2) / 3) // rounded up: three of them wait long enough for new slots, see worker.assign
 	defer beat.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
-		c.refresh(ctx, run, &other)
+		c.refresh(ctx, run, &other, &topics)
 		ended := time.Now()
 		next := ended.Add(lookShare * ended.Sub(began))
 		select {
@@ -95,32 +96,24 @@ func (c *Center) start() error {
 
 // refresh reads the topics and the nodes. It gives each topic served by this node a worker with
 // its slots.
-func (c *Center) refresh(ctx context.Context, run string, other *twin) {
-	limit := max(c.cfg.TTL, time.Second)
-	within, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	asking, asked := context.WithTimeout(within, limit/2) // the rest is for the beat
-	err := c.refreshTopics(asking)
-	asked()
-	if err != nil {
-		if ctx.Err() == nil {
-			c.cfg.Logger.Warn("timeout: topics can't be read", "err", err)
-		}
-		// Perhaps one server of several is away, and this node still serves the tasks of the others.
-		// But with Config.Members it must not stay a member while its engine is out of reach.
-		if c.cfg.Members != nil {
-			return
-		}
+func (c *Center) refresh(ctx context.Context, run string, other *twin, topics *topicsLook) {
+	// Perhaps one server of several is away, and this node still serves the tasks of the others.
+	// But with Config.Members it must not stay a member while its engine is out of reach.
+	if err := topics.take(ctx, c); err != nil && c.cfg.Members != nil {
+		return
 	}
 	c.mu.Lock()
 	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	view, err := c.members.Beat(within, node, c.cfg.TTL)
+	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // a later one may still come in time
+	began := time.Now()
+	view, err := c.members.Beat(beating, node, c.cfg.TTL)
+	beaten()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: members can't be reached, and the last view is kept", "err", err)
 		}
-		c.manage()
+		c.deal(false, false)
 		return
 	}
 	now := time.Now()
@@ -132,29 +125,44 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 		c.cfg.Logger.Info("timeout: no other node has this node's name any more", "node", c.cfg.Node)
 	}
 	view.Other = other.run
-	c.adopt(view)
+	c.adopt(view, began)
 	c.warnUnserved()
 }
 
-// manage gives all slots to the workers without any of a view: this node has no view, or their topics are
-// newer. If a topic has grown since, the last view deals its slots anew. It is safe for several nodes to
-// ask for a slot; the tasks of a slot without a node would be late.
-func (c *Center) manage() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, w := range c.workers {
-		if len(c.view.Nodes) == 0 || w.dealt == 0 {
-			w.assign(nil, 0)
-		} else if slots := c.topics[name].WithDefaults().Slots; w.dealt != slots { // the topic has grown
-			c.deal(w, slots, c.view)
-		}
-	}
+// topicsLook is a look at the topics beside the beats: an engine slow to answer it must not hold them up.
+type topicsLook struct {
+	helpers    *sync.WaitGroup
+	background context.Context //nolint:containedctx // of Run's helpers
+	done       chan error      // nil if no look is under way
+	err        error           // of the last one
 }
 
-// deal gives a worker its slots of a view.
-func (c *Center) deal(w *worker, slots int, view engine.View) {
-	w.dealt = slots
-	w.assign(view.Slots(w.name, c.cfg.Node, slots), view.Term)
+// take begins a look unless one is under way, and waits for it for a part of the TTL. Later its end makes Run go on. It
+// returns the error of the last one.
+func (t *topicsLook) take(ctx context.Context, c *Center) error {
+	wait := c.cfg.TTL / 6
+	if t.done == nil {
+		began, done := time.Now(), make(chan error, 1)
+		t.done = done
+		t.helpers.Go(func() {
+			asking, asked := context.WithTimeout(t.background, engineTimeout)
+			defer asked()
+			done <- c.refreshTopics(asking)
+			if time.Since(began) >= wait {
+				c.look()
+			}
+		})
+	}
+	select {
+	case t.err = <-t.done:
+		t.done = nil
+		if t.err != nil && ctx.Err() == nil {
+			c.cfg.Logger.Warn("timeout: topics can't be read", "err", t.err)
+		}
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+	return t.err
 }
 
 // refreshTopics starts and ends workers.
@@ -218,26 +226,38 @@ func (c *Center) dismiss(name string, w *worker) {
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt gives workers their slots of a view if the slots may have changed.
-func (c *Center) adopt(view engine.View) {
-	type deal struct {
-		w     *worker
-		slots int
-	}
-	var deals []deal
+// adopt takes the view of a beat that began then.
+func (c *Center) adopt(view engine.View, began time.Time) {
 	c.mu.Lock()
 	changed := !sameView(view, c.view)
-	if c.view = view; changed {
+	if c.view, c.began = view, began; changed {
 		c.setBare(view)
 	}
-	for name, w := range c.workers {
-		if slots := c.topics[name].WithDefaults().Slots; changed || w.dealt != slots {
-			deals = append(deals, deal{w, slots})
-		}
-	}
 	c.mu.Unlock()
-	for _, d := range deals {
-		c.deal(d.w, d.slots, view)
+	c.deal(true, changed)
+}
+
+// deal gives the workers their slots of the last view if it has changed, or if their topics have grown. Unless a beat has
+// just answered with it, workers of newer topics ask for all slots. It is safe for several nodes to ask for a slot; the tasks
+// of a slot without a node would be late.
+func (c *Center) deal(answered, changed bool) {
+	c.mu.Lock()
+	view, began, topics, workers := c.view, c.began, maps.Clone(c.topics), maps.Clone(c.workers)
+	c.mu.Unlock()
+	wait := max(c.cfg.TTL, view.TTL)
+	if len(view.Nodes) == 1 && view.Leader() == c.cfg.Node {
+		wait = 0 // there is nobody to wait for
+	}
+	gone := func(node string) bool {
+		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == node })
+	}
+	for name, w := range workers {
+		var owners []string
+		slots, had := topics[name].WithDefaults().Slots, w.slotCount()
+		if changed || slots != had && (answered || had > 0) {
+			owners = view.Owners(name, slots)
+		}
+		w.assign(owners, gone, began, wait)
 	}
 }
 
@@ -249,7 +269,7 @@ func (c *Center) upkeep(ctx context.Context) {
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)
 			began := time.Now()
-			swept, err := c.engine.Upkeep(ctx, view.Term)
+			swept, err := c.engine.Upkeep(ctx)
 			c.countSwept(swept)
 			if err != nil && ctx.Err() == nil {
 				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
@@ -356,6 +376,11 @@ func (c *Center) rest(ctx context.Context, what string, err error) {
 func (c *Center) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
+	c.mu.Lock()
+	for _, w := range c.workers { // others take the limits for all nodes over
+		w.disown()
+	}
+	c.mu.Unlock()
 	if err := c.members.Leave(ctx, c.cfg.Node); err != nil {
 		c.cfg.Logger.Warn("timeout: this node could not leave", "err", err)
 	}
@@ -368,7 +393,7 @@ func (c *Center) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
-	c.view, c.lonely, c.bare, c.unserved = engine.View{}, nil, nil, nil
+	c.view, c.began, c.lonely, c.bare, c.unserved = engine.View{}, time.Time{}, nil, nil, nil
 	left := c.left
 	c.left = 0
 	if left > 0 {
@@ -379,7 +404,7 @@ func (c *Center) stop() error {
 
 // sameView reports whether the slots of all topics are dealt in the same way.
 func sameView(a, b engine.View) bool {
-	return a.Term == b.Term && slices.EqualFunc(a.Nodes, b.Nodes, func(a, b engine.Node) bool {
+	return slices.EqualFunc(a.Nodes, b.Nodes, func(a, b engine.Node) bool {
 		return a.Name == b.Name && (a.Topics == nil) == (b.Topics == nil) && slices.Equal(a.Topics, b.Topics)
 	})
 }

@@ -2,7 +2,6 @@ package timeout
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -78,16 +77,19 @@ func (w *worker) settleRest() {
 func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.putOff(now)
 	poll := w.c.poll()
 	longest := poll
+	if w.redeal(now) {
+		longest = min(longest, w.fresh.Sub(now))
+	}
+	w.putOff(now)
 	if until := w.restrain(now); !until.IsZero() {
 		longest = min(longest, max(until.Sub(now), time.Millisecond))
 	}
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
-	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.fence()}
+	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.wanted(now)}
 	if w.ending || w.stopping && len(w.held) == 0 {
 		ask.Lease = 0 // the last outcomes: the engine must keep none for a later call
 	}
@@ -101,7 +103,7 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		return ask, settleWait - now.Sub(w.first)
 	case w.rescues(now) && (!own || !w.rescued): // also under load: it would not end for this
 		w.rescued = true
-		ask.Slots, ask.Term, ask.Late, ask.Max = w.foreign(), 0, w.topic.Lease, w.spare(now)
+		ask.Slots, ask.Late, ask.Max = w.foreign(), w.topic.Lease, w.spare(now)
 		w.rescue = now.Add(w.rescueWait())
 	case n > 0:
 	case ask.Max > 0:
@@ -147,10 +149,8 @@ func (w *worker) ask(ask engine.Ask) error {
 		return nil
 	}
 	w.unclaim()
-	w.look = time.Time{}                   // as soon as troubles allow it
-	if !errors.Is(err, engine.ErrFenced) { // ErrFenced: they are settled
-		w.outcomes = append(ask.Settle, w.outcomes...)
-	}
+	w.look = time.Time{} // as soon as troubles allow it
+	w.outcomes = append(ask.Settle, w.outcomes...)
 	return err
 }
 
@@ -212,6 +212,9 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 			continue
 		}
 		w.queue = append(w.queue, a)
+	}
+	if w.places == 0 { // since the call
+		w.shed(0)
 	}
 	if len(w.held) > 0 && (w.pause == 0 || pauseFor(ask.Lease) < w.pause) {
 		ring(w.leases)

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-
-	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // troubles handles failures of the engine for a worker: it logs the first, and asks less and
@@ -38,8 +36,8 @@ func (t *troubles) answered(err error, now time.Time) {
 		t.failing, t.until = false, time.Time{}
 		t.backoff.Reset()
 		return
-	case errors.Is(err, engine.ErrFenced), errors.Is(err, ErrNotFound):
-		t.w.c.look() // for a newer view, and whether there is such a topic
+	case errors.Is(err, ErrNotFound):
+		t.w.c.look() // whether there is such a topic
 		t.until = now.Add(t.w.c.cfg.Poll)
 		return
 	case !t.failing:

@@ -20,7 +20,6 @@ type worker struct {
 	leases chan struct{} // has an element if keep must look at what was leased
 	ended  chan struct{} // closed to end serve and keep
 	gone   sync.WaitGroup
-	dealt  int // the number of slots at the last deal, for Run
 
 	looks // its mu guards the fields below
 
@@ -28,8 +27,13 @@ type worker struct {
 	schedule *engine.Schedule // of Topic.Every; nil without it
 	unread   error            // why this node can't read Topic.Every; then it leases nothing
 	handler  Handler
-	slots    []int // to ask for; nil means all
-	term     int64
+	owners   []string  // of the slots, by the last view; nil before the first one
+	since    time.Time // when they were the owners for the first time
+	slots    []int     // to ask for; nil means all
+	counted  []int     // those that count for limits of all nodes, until fresh
+	fresh    time.Time
+	handed   []int            // the slots that have gone to other nodes
+	handover time.Time        // until then these may not count there
 	places   int              // for handlers: see allowed
 	tenant   tenant           // for Config.Concurrency
 	rest     time.Time        // until then nothing is leased unless the node has room
@@ -117,17 +121,4 @@ func (w *worker) change(topic Topic, handler Handler) {
 	w.adapt(topic, handler)
 	w.topic, w.handler = topic, handler
 	w.deal(time.Now())
-}
-
-// assign gives the worker its slots.
-func (w *worker) assign(slots []int, term int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	w.slots, w.term, w.full = slots, term, false
-	if w.rescue.IsZero() {
-		w.rescue = now.Add(w.rescueWait())
-	}
-	w.deal(now)
-	w.lookNow()
 }

@@ -91,7 +91,7 @@ type Engine interface {
 	// retention, and the oldest dead tasks beyond Topic.MaxDead. It also moves tasks out of the
 	// slots of before a topic grew. Normally one node at a time calls it; two calls at the same
 	// time do no harm.
-	Upkeep(ctx context.Context, term int64) (Swept, error)
+	Upkeep(ctx context.Context) (Swept, error)
 
 	// Members keeps the list of nodes in the engine itself.
 	Members
@@ -288,20 +288,11 @@ type Ask struct {
 	// other slots, an engine may lease these.
 	Slots []int
 
-	// Term is the Term of the View by which the node owns the slots. If a call with a higher
-	// term has asked for one of them within the last FenceFor, Expire leases nothing and
-	// returns ErrFenced. It still settles: a token is a better proof than a term. Zero skips
-	// the check.
-	Term int64
-
 	// Late makes Expire lease only tasks that have been due for at least Late. Zero means no
 	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
 	// hangs.
 	Late time.Duration
 }
-
-// FenceFor is how long a slot is kept from nodes with an older view.
-const FenceFor = 30 * time.Second
 
 // Outcome settles a lease.
 type Outcome struct {

@@ -21,9 +21,6 @@ var (
 	// timeout.Config.FeedbackKeys.
 	ErrForged = errors.New("timeout: forged token")
 
-	// ErrFenced is the error for slots owned by another node by now: see Ask.Term.
-	ErrFenced = errors.New("timeout: fenced")
-
 	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get and
 	// Engine.Extend.
 	ErrPartial = errors.New("timeout: a part of the engine does not answer")
@@ -40,7 +37,7 @@ var (
 // IsTrouble reports whether an error is a failure of an engine, rather than its answer. It is for engines
 // around other engines. Nil is no trouble.
 func IsTrouble(err error) bool {
-	for _, answer := range []error{ErrArgument, ErrNotFound, ErrConflict, ErrFenced, ErrUnsupported, ErrFull, ErrClosed} {
+	for _, answer := range []error{ErrArgument, ErrNotFound, ErrConflict, ErrUnsupported, ErrFull, ErrClosed} {
 		if errors.Is(err, answer) {
 			return false
 		}

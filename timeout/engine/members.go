@@ -12,7 +12,9 @@ import (
 // timeout/members are others.
 type Members interface {
 	// Beat declares the node alive for ttl from now, and returns the live nodes. A node calls
-	// it about every third of ttl. If it fails, the node goes on with the last view.
+	// it about every third of ttl. If it fails, the node goes on with the last view. But if no call of
+	// the last ttl has succeeded, the node has no part of the limits for all nodes. So no other node may
+	// have a view without it before ttl has passed since the begin of the call.
 	Beat(ctx context.Context, node Node, ttl time.Duration) (View, error)
 
 	// Leave ends the membership of the node of that name.
@@ -64,12 +66,12 @@ type Watcher interface {
 
 // View is the list of live nodes.
 type View struct {
-	// Term is higher for each later view.
-	Term int64 `json:"term"`
-
 	// Nodes are the nodes, in the order of arrival. The first is the leader and does the work
 	// that needs only one node. A node whose topics have changed keeps its place.
 	Nodes []Node `json:"nodes"`
+
+	// TTL is the longest ttl of the nodes' last beats.
+	TTL time.Duration `json:"-"`
 
 	// Other is the run of another node with this node's name. It is empty unless the other has
 	// beaten since this run's last beat. The first beat of a run may find the record of its dead

@@ -55,9 +55,11 @@ type Topic struct {
 
 	// GlobalConcurrency is how many tasks of the topic all nodes together run at the same time. Each
 	// slot gets an equal part, and a node has the parts of its slots. So it must be at least Slots.
-	// While slots change hands, tasks begun by the old owner go on beside those of the new one. So
-	// for the length of a task there can be twice as many. Zero means no such limit; more than
-	// MaxGlobalConcurrency is an error.
+	// A node begins nothing if its last heartbeat that succeeded began more than a TTL ago (timeout.Config.TTL).
+	// A node that joins others begins after a TTL. When a node has left or is silent for a TTL, tasks begun by it go on
+	// beside those of the new owners of its slots. So for the length of a task there can be twice as many. A process
+	// that is paused between the check of its heartbeat and the call takes one batch too many. Zero means no such
+	// limit; more than MaxGlobalConcurrency is an error.
 	GlobalConcurrency int `json:"global_concurrency,omitempty"`
 
 	// GlobalRate is how many tasks of the topic all nodes together begin in a second, dealt like

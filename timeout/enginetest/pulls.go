@@ -9,8 +9,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testPulls asks for all slots without a term, as timeout.Center.Pull does on any node, while nodes
-// ask for their own slots with a term. Each task is leased once, and no term is in the way.
+// testPulls asks for all slots, as timeout.Center.Pull does on any node, while nodes ask for their own
+// slots. Each task is leased once.
 func testPulls(r *rig) {
 	const slots, askers, tasks = 4, 4, 200
 	r.make(engine.Topic{Slots: slots, Lease: long, Pull: true})
@@ -26,7 +26,7 @@ func testPulls(r *rig) {
 		eng := []engine.Engine{r.engine, r.second}[i/2%2]
 		ask := r.ask(engine.Ask{Node: fmt.Sprint("asker", i), Max: 7})
 		if i%2 == 0 {
-			ask.Slots, ask.Term = []int{i, i + 1}, 9
+			ask.Slots = []int{i, i + 1}
 		}
 		asking.Go(func() {
 			for range tasks / 7 {
@@ -44,7 +44,7 @@ func testPulls(r *rig) {
 		})
 	}
 	asking.Wait()
-	r.eventually("all tasks are leased without a term", func() bool {
+	r.eventually("all tasks are leased", func() bool {
 		for _, one := range r.expire(engine.Ask{Max: tasks}).Leased {
 			leased[one.ID]++
 		}
@@ -53,6 +53,4 @@ func testPulls(r *rig) {
 	for id, n := range leased {
 		require.Equal(r.t, 1, n, "leases of %s", id)
 	}
-	_, err := r.engine.Expire(r.ctx, r.ask(engine.Ask{Max: 1, Slots: []int{0}, Term: 8}))
-	require.ErrorIs(r.t, err, engine.ErrFenced, "calls without a term lower no fence")
 }

@@ -262,7 +262,7 @@ func (r *rig) eventually(what string, ok func() bool) {
 // sweep does a part of the upkeep for the topics of all tests, and counts the deleted dead
 // tasks.
 func (s *suite) sweep(ctx context.Context, e engine.Engine) (more bool, err error) {
-	swept, err := e.Upkeep(ctx, 0)
+	swept, err := e.Upkeep(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, n := range swept.Dead {

@@ -108,7 +108,6 @@ func (s *suite) tests() []test {
 		{"Growing", testGrowing},
 		{"Dropped", testDropped},
 		{"Slots", testSlots},
-		{"Fence", testFence},
 		{"Pulls", testPulls},
 		{"AnyBytes", testAnyBytes},
 		{"Context", testContext},

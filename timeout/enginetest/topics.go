@@ -320,56 +320,6 @@ func testSlots(r *rig) {
 		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots: %v", strange)
 	}
 	r.eventually("a slot among others that there are not is leased from", func() bool {
-		return len(r.expire(engine.Ask{Max: 7, Term: 1, Slots: []int{-1, own, slots}}).Leased) == 1
+		return len(r.expire(engine.Ask{Max: 7, Slots: []int{-1, own, slots}}).Leased) == 1
 	})
-}
-
-// testFence has nodes with older views ask.
-func testFence(r *rig) {
-	const slots = 4
-	r.make(engine.Topic{Slots: slots})
-	n := 0
-	due := func(slot int) {
-		for {
-			n++
-			if id := fmt.Sprint(n); engine.Slot(id, slots) == slot {
-				r.set(id, past)
-				return
-			}
-		}
-	}
-	// asked leases one task from a slot with one.
-	asked := func(slot int, term int64) engine.Leased {
-		r.t.Helper()
-		due(slot)
-		var leased []engine.Leased
-		r.eventually("a task is leased", func() bool {
-			leased = r.expire(engine.Ask{Max: 1, Slots: []int{slot}, Term: term}).Leased
-			return len(leased) == 1
-		})
-		return leased[0]
-	}
-	refused := func(term int64, settle []engine.Outcome, slots ...int) {
-		r.t.Helper()
-		batch, err := r.engine.Expire(r.ctx, r.ask(engine.Ask{Max: 1, Slots: slots, Term: term, Settle: settle}))
-		require.ErrorIs(r.t, err, engine.ErrFenced)
-		require.Empty(r.t, batch.Leased)
-	}
-	asked(0, 3)
-	old := asked(0, 3)
-	asked(0, 5)
-	asked(0, 5)
-	asked(0, 0)
-	asked(1, 3)
-	due(0)
-	refused(4, nil, 0)
-	refused(1, []engine.Outcome{{Token: old.Token, As: engine.Dead, Error: "settled"}}, 0)
-	require.Equal(r.t, engine.Dead, r.get(old.ID).State, "a token proves more than a term")
-	asked(1, 4)
-	due(1)
-	refused(4, nil, 1, 0)
-	batch := r.expire(engine.Ask{Term: 1, Slots: []int{0}})
-	require.Empty(r.t, batch.Leased, "who leases nothing is not refused")
-	asked(0, 6)
-	refused(5, nil, 0)
 }

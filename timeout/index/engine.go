@@ -354,12 +354,12 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 }
 
 // Upkeep implements engine.Engine. It does the upkeep of both.
-func (e *Engine) Upkeep(ctx context.Context, term int64) (engine.Swept, error) {
-	swept, err := e.Truth.Upkeep(ctx, term)
+func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
+	swept, err := e.Truth.Upkeep(ctx)
 	if err != nil {
 		return swept, err
 	}
-	also, err := e.index.Upkeep(ctx, term)
+	also, err := e.index.Upkeep(ctx)
 	if err != nil {
 		e.warn("timeout/index: no upkeep of the index", err)
 	}

@@ -40,12 +40,9 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	}
 	asked := time.Now()
 	found, err := e.index.Expire(ctx, engine.Ask{
-		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots, Term: ask.Term,
+		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots,
 	})
-	switch {
-	case errors.Is(err, engine.ErrFenced):
-		return batch, err
-	case err != nil:
+	if err != nil {
 		e.reload(ask.Topic)
 		e.unaligned()
 		e.warn("timeout/index: the index does not say what is due", err)

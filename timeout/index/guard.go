@@ -125,6 +125,6 @@ func (g *guard) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-func (g *guard) Upkeep(ctx context.Context, term int64) (engine.Swept, error) {
-	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (engine.Swept, error) { return g.Engine.Upkeep(ctx, term) })
+func (g *guard) Upkeep(ctx context.Context) (engine.Swept, error) {
+	return ask(ctx, g, longer*g.patience, g.Engine.Upkeep)
 }

@@ -35,7 +35,6 @@ type Engine struct {
 	number int64 // the last version or lease number
 	ahead  int64 // what clockAhead returned at the last step of the clock, see follow
 	nodes  []node
-	term   int64
 	wakers map[*func(string)]struct{}
 	closed bool
 }
@@ -62,7 +61,6 @@ type topic struct {
 	ready  []byTime // by slot: due tasks without a lease
 	ended  byTime   // kept tasks, done or removed
 	dead   byTime
-	fences []fence // by slot
 }
 
 // copied returns the topic with a callback of its own.
@@ -70,12 +68,6 @@ func (t *topic) copied() engine.Topic {
 	copied := t.Topic
 	copied.Callback = cloned(t.Callback)
 	return copied
-}
-
-// fence is the term and the time of the last accepted call for a slot.
-type fence struct {
-	term int64
-	at   int64
 }
 
 func now() int64 { return time.Now().UnixMilli() }
@@ -145,7 +137,6 @@ func (t *topic) grow() {
 	if len(t.ready) == t.Slots {
 		return
 	}
-	t.fences = make([]fence, t.Slots)
 	before := t.ready
 	t.ready = make([]byTime, t.Slots)
 	for _, h := range before {

@@ -29,9 +29,6 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		return batch, nil
 	}
 	slots := t.Asked(ask.Slots)
-	if err := t.guard(slots, ask.Term, at); err != nil {
-		return batch, err
-	}
 	latest := at - engine.CeilMillis(ask.Late)
 	for len(batch.Leased) < ask.Max {
 		en := t.first(slots)
@@ -44,22 +41,6 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		batch.Next = time.UnixMilli(max(en.at, at))
 	}
 	return batch, nil
-}
-
-// guard refuses a node with an old view, see engine.Ask.
-func (t *topic) guard(slots []int, term, at int64) error {
-	if term == 0 {
-		return nil
-	}
-	for _, slot := range slots {
-		if f := t.fences[slot]; f.term > term && at-f.at < engine.FenceFor.Milliseconds() {
-			return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", engine.ErrFenced, slot, t.Name, f.term, term)
-		}
-	}
-	for _, slot := range slots {
-		t.fences[slot] = fence{term, at}
-	}
-	return nil
 }
 
 // first returns the task with the earliest time in the slots, or nil.

@@ -13,6 +13,7 @@ type node struct {
 	engine.Node
 	run   string
 	until int64
+	ttl   time.Duration
 }
 
 // Beat is engine.Members'.
@@ -24,31 +25,22 @@ func (e *Engine) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (
 	at := now()
 	e.dismiss(func(n node) bool { return n.until <= at && n.Name != who.Name })
 	var view engine.View
-	this := node{who, who.Run, at + engine.CeilMillis(ttl)}
+	this := node{who, who.Run, at + engine.CeilMillis(ttl), ttl}
 	this.Run = "" // views have none
 	i := slices.IndexFunc(e.nodes, func(n node) bool { return n.Name == who.Name })
 	if i < 0 {
 		e.nodes = append(e.nodes, this)
-		e.term++
 	} else {
 		old := e.nodes[i]
 		if old.until > at {
 			view.Other = who.Other(old.run)
 		}
-		if !sameTopics(old.Topics, who.Topics) {
-			e.term++
-		}
 		e.nodes[i] = this
 	}
-	view.Term = e.term
 	for _, n := range e.nodes {
-		view.Nodes = append(view.Nodes, n.Node)
+		view.Nodes, view.TTL = append(view.Nodes, n.Node), max(view.TTL, n.ttl)
 	}
 	return view, nil
-}
-
-func sameTopics(a, b []string) bool {
-	return (a == nil) == (b == nil) && slices.Equal(a, b)
 }
 
 // Leave is engine.Members'.
@@ -63,9 +55,5 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 
 // dismiss ends the membership of the nodes selected by which. e.mu must be held.
 func (e *Engine) dismiss(which func(node) bool) {
-	before := len(e.nodes)
 	e.nodes = slices.DeleteFunc(e.nodes, which)
-	if len(e.nodes) != before {
-		e.term++
-	}
 }

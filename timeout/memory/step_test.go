@@ -70,14 +70,14 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 		}
 		return ids
 	}
-	_, err = e.Upkeep(t.Context(), 0)
+	_, err = e.Upkeep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"near"}, due())
 
 	e.mu.Lock() // and a step back, which is no step forward later
 	e.ahead += 5 * step
 	e.mu.Unlock()
-	_, err = e.Upkeep(t.Context(), 0)
+	_, err = e.Upkeep(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, e.clockAhead(time.Now()), e.ahead, maxStep)
 	require.Empty(t, due())
@@ -134,7 +134,7 @@ func testStep(t *testing.T, step int64, when string) {
 	if when != "ended before" {
 		require.Empty(t, leased(time.Hour))
 	}
-	_, err = e.Upkeep(t.Context(), 0)
+	_, err = e.Upkeep(t.Context())
 	require.NoError(t, err)
 	if when == "ended before" {
 		require.Len(t, leased(time.Hour), 1)

@@ -11,7 +11,7 @@ import (
 const maxSweep = 1000
 
 // Upkeep is engine.Engine's.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
+func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err
 	}

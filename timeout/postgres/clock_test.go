@@ -29,7 +29,7 @@ func upkeep(t *testing.T, e *postgres.Engine) {
 	t.Helper()
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
-		swept, err = e.Upkeep(context.Background(), 0)
+		swept, err = e.Upkeep(context.Background())
 		require.NoError(t, err)
 	}
 }
@@ -37,17 +37,14 @@ func upkeep(t *testing.T, e *postgres.Engine) {
 func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	server, e := withClock(t)
 	const lease, ttl = 500 * time.Millisecond, 500 * time.Millisecond
-	set(t, e, engine.Task{ID: "long", After: 2 * time.Hour}, engine.Task{ID: "1"})
+	set(t, e, engine.Task{ID: "long", After: 2 * time.Hour}, engine.Task{ID: "kept"})
 	server.SetClock(t, time.Hour)
-	first := leaseOne(t, e, lease)
-	set(t, e, engine.Task{ID: "kept"})
 	kept := leaseOne(t, e, time.Minute)
+	set(t, e, engine.Task{ID: "1"})
+	first := leaseOne(t, e, lease)
 	_, err := e.Beat(t.Context(), engine.Node{Name: "dead"}, ttl)
 	require.NoError(t, err)
 	_, err = e.Beat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
-	require.NoError(t, err)
-	ask := engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: lease, Slots: []int{0}, Term: 9}
-	_, err = e.Expire(t.Context(), ask) // the fence
 	require.NoError(t, err)
 
 	server.SetClock(t, 0)
@@ -69,26 +66,6 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 20*time.Millisecond, "the node that is dead is not a member for an hour")
-
-	ask.Term = 8
-	_, err = e.Expire(t.Context(), ask)
-	require.ErrorIs(t, err, engine.ErrFenced, "the fence still counts")
-	ahead := time.Minute
-	server.SetClock(t, ahead)
-	_, err = e.Expire(t.Context(), ask)
-	require.NoError(t, err, "and for no longer than any other")
-
-	const most = 25 * time.Second // less than a fence lasts
-	ask.Term = 10
-	for range 2 {
-		_, err = e.Expire(t.Context(), ask)
-		require.NoError(t, err)
-		ahead += most
-		server.SetClock(t, ahead)
-	}
-	ask.Term = 9
-	_, err = e.Expire(t.Context(), ask)
-	require.ErrorIs(t, err, engine.ErrFenced, "a fence lasts from the last use of its term")
 }
 
 func TestTheServersClockMayBeWrongAndStepped(t *testing.T) {

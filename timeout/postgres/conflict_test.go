@@ -117,7 +117,6 @@ func TestManyNodesBeatAtOnceOnADatabaseWithAnotherIsolationLevel(t *testing.T) {
 	view, err := e.Beat(t.Context(), engine.Node{Name: "0"}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, view.Nodes, nodes)
-	require.EqualValues(t, nodes, view.Term)
 }
 
 // stopping are the connections of a process that is stopped before it writes some words.

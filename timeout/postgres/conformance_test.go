@@ -36,7 +36,7 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, held)
 	ask := engine.Ask{
-		Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{0}, Term: 2,
+		Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{0},
 		Settle: []engine.Outcome{{Token: leased.Token, As: engine.Dead, Error: "no"}},
 	}
 	batch, err := e.Expire(t.Context(), ask)
@@ -60,6 +60,6 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	upcoming, err := e.Upcoming(t.Context(), "orders", nil, time.Now().Add(time.Hour), "", 10)
 	require.NoError(t, err)
 	require.Len(t, upcoming.Wanted, 1)
-	_, err = e.Upkeep(t.Context(), 0)
+	_, err = e.Upkeep(t.Context())
 	require.NoError(t, err)
 }

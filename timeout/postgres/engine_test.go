@@ -278,12 +278,12 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	calls := 0
 	for swept := (engine.Swept{More: true}); swept.More; calls++ {
 		var err error
-		swept, err = e.Upkeep(t.Context(), 0)
+		swept, err = e.Upkeep(t.Context())
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")
 	require.Eventually(t, func() bool {
-		_, err := e.Upkeep(t.Context(), 0)
+		_, err := e.Upkeep(t.Context())
 		require.NoError(t, err)
 		return rows() == 0
 	}, time.Minute, time.Millisecond)
@@ -324,9 +324,7 @@ func TestATopicThatHasGrownElsewhereIsLeasedFromByItsNewSlots(t *testing.T) {
 func TestAnIdleExpireWritesNothing(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	set(t, e, engine.Task{ID: "1", After: time.Hour})
-	ask := engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{1, 2, 3}, Term: 3}
-	_, err := e.Expire(t.Context(), ask) // the fences
-	require.NoError(t, err)
+	ask := engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{1, 2, 3}}
 	pool := newPool(t)
 	// Only writing transactions get a number, including those of autovacuum.
 	transactions := func() (n int64) {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,10 +10,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
-
-// fenceFresh is the time, in milliseconds, before a fence is written again. A fence counts for
-// engine.FenceFor and fenceFresh together.
-const fenceFresh = 5000
 
 // maxBytes bounds the payloads read by one statement, to save memory. It reads one more at most.
 const maxBytes = 4 << 20
@@ -26,8 +21,6 @@ const window = 10_000
 // lockedWait is the wait for a due task that cannot be leased: somebody's transaction has locked it. Nobody
 // tells when it ends.
 const lockedWait = 20 * time.Millisecond
-
-var fenceFor = engine.FenceFor.Milliseconds() + fenceFresh
 
 // Expire implements engine.Engine. If nothing is due, it writes nothing.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
@@ -134,20 +127,17 @@ type limits struct{ most, look int }
 // exchange settles and leases in one transaction, and looks what is due next, unless next is nil. It returns the number of
 // tasks filed again: moved tasks, due later than the index said.
 func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcomes []settlement, limits limits, s *slots, next *peeked, batch *engine.Batch) (refiled int, err error) {
-	var now, fenced int64
+	var now int64
 	var leased leases
 	settled := make([]bool, len(outcomes))
 	err = e.transact(ctx, "settling and leasing tasks of "+t.Name, func(b *pgx.Batch) {
 		clear(settled)
-		leased, fenced = leases{}, 0
+		leased = leases{}
 		e.queueSettle(b, t, outcomes, settled)
 		if limits.most > 0 {
-			if s.term != 0 {
-				b.Queue(e.sql.Fence, t.no, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
-			}
 			sql, args := e.sql.Lease, []any{
 				t.no, engine.CeilMillis(ask.Late), limits.look, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
-				s.fenced, s.term, fenceFor, maxBytes, e.frontOf(t),
+				maxBytes, e.frontOf(t),
 			}
 			if s.wanted != nil {
 				sql, args = e.sql.LeaseOwn, append(args, s.wanted, s.mask, window)
@@ -168,13 +158,10 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 	batch.Now = time.UnixMilli(now)
 	batch.Leased = append(batch.Leased, leased.leased...)
 	batch.Died = append(batch.Died, leased.died...)
-	if fenced > 0 && len(batch.Leased) == 0 {
-		return leased.refiled, fmt.Errorf("%w: a slot of topic %s was leased from with term %d, after %d", engine.ErrFenced, t.Name, fenced, s.term)
-	}
 	return leased.refiled, nil
 }
 
-// peek reads the next due time. It reports whether to lease: see seen.
+// peek reads the next due time. It reports whether a task is due now.
 func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Batch) (due bool, err error) {
 	var p peeked
 	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) { e.queuePeek(b, t, s, &p) })
@@ -187,14 +174,14 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 // peeked is the answer of a look what is due next.
 type peeked struct {
 	there, paused bool
-	now, fences   int64
+	now           int64
 	next          *int64
 }
 
 func (e *Engine) queuePeek(b *pgx.Batch, t *topic, s *slots, p *peeked) {
 	*p = peeked{}
-	b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFresh, s.window(), e.frontOf(t)).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(&p.now, &p.paused, &p.fences, &p.next)
+	b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.window(), e.frontOf(t)).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&p.now, &p.paused, &p.next)
 		p.there = !errors.Is(err, pgx.ErrNoRows)
 		if !p.there {
 			return nil
@@ -203,7 +190,7 @@ func (e *Engine) queuePeek(b *pgx.Batch, t *topic, s *slots, p *peeked) {
 	})
 }
 
-// seen takes an answer. It reports whether to lease: a task is due now, or fences are to be written, or are a higher term's.
+// seen takes an answer. It reports whether a task is due now.
 func (e *Engine) seen(t *topic, s *slots, p *peeked, batch *engine.Batch) (due bool, err error) {
 	if !p.there {
 		e.topics.forget(t.Name)
@@ -220,19 +207,17 @@ func (e *Engine) seen(t *topic, s *slots, p *peeked, batch *engine.Batch) (due b
 	if due {
 		batch.Next = batch.Now
 	}
-	return due || p.fences < int64(len(s.fenced)), nil
+	return due, nil
 }
 
 // slots are the slots to lease from.
 type slots struct {
 	wanted []int16 // nil for all
 	mask   int16
-	fenced []int16 // slots with fences to check
-	term   int64
 }
 
 func newSlots(t *topic, ask engine.Ask) *slots {
-	s := &slots{mask: int16(t.Slots - 1), term: ask.Term} //nolint:gosec // at most 1023
+	s := &slots{mask: int16(t.Slots - 1)} //nolint:gosec // at most 1023
 	asked := t.Asked(ask.Slots)
 	all := make([]int16, len(asked))
 	for i, slot := range asked {
@@ -241,14 +226,11 @@ func newSlots(t *topic, ask engine.Ask) *slots {
 	if len(all) < t.Slots {
 		s.wanted = all
 	}
-	if s.term != 0 {
-		s.fenced = all
-	}
 	return s
 }
 
-// all returns all slots. The node's own ones have fences, as before.
-func (s *slots) all() *slots { return &slots{mask: s.mask, fenced: s.fenced, term: s.term} }
+// all returns all slots.
+func (s *slots) all() *slots { return &slots{mask: s.mask} }
 
 // window returns nil for all slots: without any others it is no bound.
 func (s *slots) window() *int {

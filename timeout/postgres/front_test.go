@@ -81,12 +81,12 @@ func TestWhatATransactionHeldOpenElsewhereKeepsIsNotReadAgainAndAgain(t *testing
 	set(t, e, engine.Task{ID: "due"})
 	unknown, sql := postgres.UnknownFront, e.Statements()
 	for name, pages := range map[string]func(front []int64) int{
-		"peek": func(front []int64) int { return pages(t, pool, e, sql.Peek, 1, nil, 0, nil, 0, 1, nil, front) },
+		"peek": func(front []int64) int { return pages(t, pool, e, sql.Peek, 1, nil, 0, nil, front) },
 		"lease": func(front []int64) int {
-			return pages(t, pool, e, sql.Lease, 1, 0, 10, 1000, "n", 10, nil, 0, 1, 1000, front)
+			return pages(t, pool, e, sql.Lease, 1, 0, 10, 1000, "n", 10, 1000, front)
 		},
 		"leaseown": func(front []int64) int {
-			return pages(t, pool, e, sql.LeaseOwn, 1, 0, 10, 1000, "n", 10, nil, 0, 1, 1000, front, []int16{0}, 0, 10)
+			return pages(t, pool, e, sql.LeaseOwn, 1, 0, 10, 1000, "n", 10, 1000, front, []int16{0}, 0, 10)
 		},
 	} {
 		require.Greater(t, pages(unknown), 3*pages(front), name)
@@ -199,7 +199,8 @@ func TestTheSequenceOfAnEarlierVersionGivesItsRightsToTheNewOne(t *testing.T) {
 	pool := newPool(t)
 	role := "role_" + schemaOf(e)
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`CREATE ROLE %[2]s LOGIN; GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT ALL ON ALL TABLES IN SCHEMA %[1]s TO %[2]s;
-		GRANT USAGE ON SEQUENCE %[1]s.hw_number TO %[2]s; DROP SEQUENCE %[1]s.hw_past; DELETE FROM %[1]s.hw_migrations WHERE version > 6`, schemaOf(e), role))
+		GRANT USAGE ON SEQUENCE %[1]s.hw_number TO %[2]s; DROP SEQUENCE %[1]s.hw_past;
+		CREATE TABLE %[1]s.hw_fences (); ALTER TABLE %[1]s.hw_view RENAME COLUMN locked TO term; DELETE FROM %[1]s.hw_migrations WHERE version > 6`, schemaOf(e), role))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := pool.Exec(context.Background(), fmt.Sprintf("DROP OWNED BY %[1]s; DROP ROLE %[1]s", role))

@@ -58,7 +58,7 @@ func TestTheLogIsDeletedAsLongAsLoadLasts(t *testing.T) {
 		}
 		attempts(t, e, fmt.Sprint(round, "-"), each, engine.Outcome{As: engine.Done})
 		time.Sleep(2 * time.Millisecond)
-		_, err := e.Upkeep(t.Context(), 0)
+		_, err := e.Upkeep(t.Context())
 		require.NoError(t, err)
 	}
 	all, orphans := logged(t, pool, e)
@@ -91,7 +91,7 @@ func TestTheLogOfATaskGoesWithIt(t *testing.T) {
 
 	attempts(t, e, "dead", each, engine.Outcome{As: engine.Dead, Error: "no"})
 	require.Eventually(t, func() bool {
-		_, err := e.Upkeep(t.Context(), 0)
+		_, err := e.Upkeep(t.Context())
 		require.NoError(t, err)
 		all, orphans := logged(t, pool, e)
 		require.Zero(t, orphans)

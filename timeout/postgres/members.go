@@ -18,29 +18,24 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 		return engine.View{}, fmt.Errorf("timeout/postgres: topics of node %s: %w", node.Name, err)
 	}
 	other := ""
-	view, err := e.changeView(ctx, "beating for "+node.Name, func(tx pgx.Tx, table string) (int64, error) {
-		dismissed, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE until <= `+snippets[1]+` AND name <> $1`, node.Name)
+	view, err := e.changeView(ctx, "beating for "+node.Name, func(tx pgx.Tx, table string) error {
+		_, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE until <= `+snippets[1]+` AND name <> $1`, node.Name)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		var changed bool
 		var run string // of the record before, if it was alive
-		err = tx.QueryRow(ctx, `WITH before AS (SELECT topics, run, until FROM `+table+` WHERE name = $1)
+		err = tx.QueryRow(ctx, `WITH before AS (SELECT run, until FROM `+table+` WHERE name = $1)
 			INSERT INTO `+table+` (name, topics, until, ttl, run) VALUES ($1, $2, `+snippets[1]+` + $3, $3, $4)
 			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl, run = excluded.run
-			RETURNING coalesce((SELECT topics FROM before) <> topics, true),
-				coalesce((SELECT run FROM before WHERE until > `+snippets[1]+`), '')`,
-			node.Name, string(topics), engine.CeilMillis(ttl), node.Run).Scan(&changed, &run)
+			RETURNING coalesce((SELECT run FROM before WHERE until > `+snippets[1]+`), '')`,
+			node.Name, string(topics), engine.CeilMillis(ttl), node.Run).Scan(&run)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		other = node.Other(run)
 		// An end with more before it than a node's ttl was set before the clock was stepped back.
 		_, err = tx.Exec(ctx, `UPDATE `+table+` SET until = `+snippets[1]+` + ttl WHERE until > `+snippets[1]+` + ttl AND name <> $1`, node.Name)
-		if changed {
-			return 1 + dismissed.RowsAffected(), err
-		}
-		return dismissed.RowsAffected(), err
+		return err
 	})
 	view.Other = other
 	return view, err
@@ -48,43 +43,44 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 
 // Leave implements engine.Members.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	_, err := e.changeView(ctx, "leaving as "+name, func(tx pgx.Tx, table string) (int64, error) {
-		gone, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE name = $1`, name)
-		return gone.RowsAffected(), err
+	_, err := e.changeView(ctx, "leaving as "+name, func(tx pgx.Tx, table string) error {
+		_, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE name = $1`, name)
+		return err
 	})
 	return err
 }
 
-// changeView calls change in a transaction, and returns the members after it; only one at a time can do so. If
-// change has changed any members, the term goes up by one.
-func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (changed int64, err error)) (view engine.View, err error) {
+// changeView calls change in a transaction, and returns the members after it; only one at a time can do so.
+func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) error) (view engine.View, err error) {
 	members, views := quote(e.schema)+".hw_members", quote(e.schema)+".hw_view"
 	err = e.inTx(ctx, doing, func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, `SELECT term FROM `+views+` FOR UPDATE`).Scan(&view.Term); err != nil {
-			return err
-		}
-		changed, err := change(tx, members)
-		if err == nil && changed > 0 {
-			err = tx.QueryRow(ctx, `UPDATE `+views+` SET term = term + 1 RETURNING term`).Scan(&view.Term)
+		// Processes of an earlier version read hw_fences and hw_view.term: both go with a later version.
+		_, err := tx.Exec(ctx, `SELECT term FROM `+views+` FOR UPDATE`)
+		if err == nil {
+			err = change(tx, members)
 		}
 		if err == nil {
-			view.Nodes, err = readNodes(ctx, tx, members)
+			view, err = readView(ctx, tx, members)
 		}
 		return err
 	})
 	return view, err
 }
 
-func readNodes(ctx context.Context, tx pgx.Tx, table string) ([]engine.Node, error) {
-	rows, _ := tx.Query(ctx, `SELECT name, topics FROM `+table+` ORDER BY no`)
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (node engine.Node, err error) {
-		var topics []byte
-		if err := row.Scan(&node.Name, &topics); err != nil {
-			return node, err
+func readView(ctx context.Context, tx pgx.Tx, table string) (view engine.View, err error) {
+	rows, _ := tx.Query(ctx, `SELECT name, topics, ttl FROM `+table+` ORDER BY no`)
+	var node struct {
+		name   string
+		topics []byte
+		ttl    int64
+	}
+	_, err = pgx.ForEachRow(rows, []any{&node.name, &node.topics, &node.ttl}, func() error {
+		one := engine.Node{Name: node.name}
+		if err := json.Unmarshal(node.topics, &one.Topics); err != nil {
+			return fmt.Errorf("topics of node %s: %w", one.Name, err)
 		}
-		if err := json.Unmarshal(topics, &node.Topics); err != nil {
-			return node, fmt.Errorf("topics of node %s: %w", node.Name, err)
-		}
-		return node, nil
+		view.Nodes, view.TTL = append(view.Nodes, one), max(view.TTL, time.Duration(node.ttl)*time.Millisecond)
+		return nil
 	})
+	return view, err
 }

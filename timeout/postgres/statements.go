@@ -12,9 +12,9 @@ import (
 var texts embed.FS
 
 // statements are the files of directory sql, each for the field of its name. LeaseOwn is lease.sql for some of
-// a topic's slots: it looks at the first $14 due tasks of all, in search of them.
+// a topic's slots: it looks at the first $11 due tasks of all, in search of them.
 type statements struct {
-	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
+	Claim, Count, Delete, Drop, Executions, Extend, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
 	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Refile, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
@@ -48,8 +48,8 @@ func newStatements(schema string) statements {
 	words = append(words,
 		"{known}", common.Replace(read("snippets/known")), // whether a topic of the call is there: each row of it is compared with all of these
 		"{told}", common.Replace(read("snippets/told")), // always true: it tells others of a task filed in the past
-		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"), // where live rows begin, see the type front
-		"{front $11}", strings.ReplaceAll(front, "{f}", "$11"),
+		"{front $5}", strings.ReplaceAll(front, "{f}", "$5"), // where live rows begin, see the type front
+		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"),
 	)
 	common = strings.NewReplacer(words...)
 	fill := func(due string) *strings.Replacer {

@@ -19,8 +19,8 @@ const (
 
 // Upkeep implements engine.Engine. It deletes at most 500 of each: ended tasks, dead tasks beyond
 // Topic.MaxDead, tasks of dropped topics, and executions. It shortens at most 500 leases from before
-// the clock was stepped back. It ignores the term.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (engine.Swept, error) {
+// the clock was stepped back.
+func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 	all, err := e.readTopics(ctx, e.direct(), nil)
 	if err != nil {
 		return engine.Swept{}, err

@@ -130,7 +130,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 			require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 		},
 		"Upkeep": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Upkeep(ctx, 1)
+			_, err := e.Upkeep(ctx)
 			require.NoError(t, err)
 		},
 		"Pause": func(t *testing.T, e *redis.Engine) {
@@ -171,7 +171,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 				require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 			}
 			for swept := (engine.Swept{More: true}); swept.More; {
-				swept, err = fresh.Upkeep(ctx, 1)
+				swept, err = fresh.Upkeep(ctx)
 				require.NoError(t, err)
 			}
 			require.Len(t, generationsOf(t, servers, old.Prefix(), "orders"), 1)
@@ -187,7 +187,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 	whole := func(e *redis.Engine) error {
 		for swept := (engine.Swept{More: true}); swept.More; {
 			var err error
-			if swept, err = e.Upkeep(ctx, 1); err != nil {
+			if swept, err = e.Upkeep(ctx); err != nil {
 				return err
 			}
 		}
@@ -219,7 +219,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 		"nobody looks": func(*testing.T, *redis.Engine, *redis.Engine) error { return nil },
 		"one looks": func(t *testing.T, _, fresh *redis.Engine) error {
 			require.Subset(t, topicNames(t, fresh), []string{"orders"})
-			_, err := fresh.Upkeep(ctx, 1)
+			_, err := fresh.Upkeep(ctx)
 			return err
 		},
 		"one sets": func(t *testing.T, known, fresh *redis.Engine) error {
@@ -265,7 +265,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 					require.NoError(t, err)
 					loseHash(t, servers, known.Prefix())
 					if act == "make" {
-						_, err := fresh.Upkeep(ctx, 1)
+						_, err := fresh.Upkeep(ctx)
 						require.NoError(t, err)
 						if next == nil && !done {
 							require.Len(t, fire(t, "bills", 8, newEngine(t, doors[2], cfg)), 8)
@@ -349,7 +349,7 @@ func TestTheRecordsAreLostOverAndOverWhileATopicGrowsUnderLoad(t *testing.T) {
 	all.Wait()
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
-		swept, err = first.Upkeep(ctx, 0)
+		swept, err = first.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
@@ -615,7 +615,7 @@ func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
 				case 3:
 					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1}, true)
 				case 4:
-					_, err = e.Upkeep(ctx, 1)
+					_, err = e.Upkeep(ctx)
 				}
 				if !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrConflict) {
 					assert.NoError(t, err)

@@ -21,9 +21,8 @@ type expiry struct {
 	begun  time.Time
 	batch  engine.Batch
 	open   []int // of Ask.Settle, what is not settled yet
-	fenced bool
-	took   bool // what came late
-	away   bool // some servers have not answered yet, or were not asked since they have another question
+	took   bool  // what came late
+	away   bool  // some servers have not answered yet, or were not asked since they have another question
 
 	failed  []int       // of Ask.Settle, by slots without an answer
 	waits   map[int]int // the busy servers of some of failed
@@ -54,10 +53,6 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	}
 	x.batch.Leased = engine.Lasting(x.batch.Leased)
 	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
-	if x.fenced {
-		x.giveBack()
-		return x.batch, fmt.Errorf("%w: term %d of topic %s", engine.ErrFenced, ask.Term, ask.Topic)
-	}
 	return x.batch, nil
 }
 
@@ -72,7 +67,7 @@ func (x *expiry) settleRest(err error) error {
 		err = nil
 	case err == nil && untold && x.ask.Max == 0 && !x.leaves():
 		err = x.failure
-	case err == nil && !leased && !x.fenced:
+	case err == nil && !leased:
 		err = x.broken
 	}
 	var owed []int
@@ -119,7 +114,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	for first := true; ; first = false {
 		slots = x.idle(l, slots)
 		var visits []visit
-		if room := x.ask.Max - len(x.batch.Leased); room > 0 && !x.fenced {
+		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
 			if !first && (x.ask.Late > 0 || !l.hints.due(slots)) {
 				break
 			}
@@ -217,7 +212,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 		c := x.call(l.places[v.slot], v.max, nextChunk(settle, v.slot))
 		c.visit = v
 		if wait > 0 && v.clock > 0 { // and the windows are sent one after the other
-			c.Args[6] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
+			c.Args[5] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
 		}
 		calls = append(calls, c)
 	}
@@ -335,7 +330,7 @@ func nextChunk(bySlot map[int][]int, slot int) []int {
 
 func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := invoke(scriptExpire, at, make([]any, 7, 7+5*len(settle))...)
+	c := invoke(scriptExpire, at, make([]any, 6, 6+5*len(settle))...)
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
@@ -346,7 +341,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 		c.Size += len(text)
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, engine.CeilMillis(x.ask.Lease)
-	c.Args[2], c.Args[3], c.Args[4], c.Args[5], c.Args[6] = lease, x.ask.Term, len(settle), engine.CeilMillis(x.ask.Late), 0
+	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, len(settle), engine.CeilMillis(x.ask.Late), 0
 	return c
 }
 
@@ -367,7 +362,7 @@ func outcomeCode(outcome engine.Outcome) string {
 }
 
 // expireParts is how many there are of an answer.
-const expireParts = 10
+const expireParts = 9
 
 // take reads what a slot has answered.
 func (x *expiry) take(l *layout, c *invocation) {
@@ -375,14 +370,13 @@ func (x *expiry) take(l *layout, c *invocation) {
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
 	}
-	x.fenced = x.fenced || integer(c.Answer[3]) == 1
-	for j, good := range []byte(text(c.Answer[4])) {
+	for j, good := range []byte(text(c.Answer[3])) {
 		x.batch.Settled[c.tasks[j]] = good == '1'
 	}
-	for _, id := range list(c.Answer[8]) {
+	for _, id := range list(c.Answer[7]) {
 		x.batch.Died = append(x.batch.Died, engine.Key{Topic: x.ask.Topic, ID: text(id)})
 	}
-	if lost := list(c.Answer[9]); len(lost) > 0 {
+	if lost := list(c.Answer[8]); len(lost) > 0 {
 		x.broken = cmp.Or(x.broken, fmt.Errorf("timeout/redis: %d tasks of topic %s have lost their bodies, one is %v", len(lost), x.ask.Topic, lost[0]))
 		x.engine.cfg.Logger.Warn("timeout/redis: tasks are lost, since their bodies are", "topic", x.ask.Topic, "count", len(lost), "tasks", lost[:min(len(lost), 10)])
 	}
@@ -390,12 +384,12 @@ func (x *expiry) take(l *layout, c *invocation) {
 }
 
 func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
-	parts := list(c.Answer[7])
+	parts := list(c.Answer[6])
 	if len(parts) < 4 {
 		return
 	}
 	ids, scores, bodies, records := list(parts[0]), list(parts[1]), list(parts[2]), list(parts[3])
-	first, late, part := integer(c.Answer[5]), int(integer(c.Answer[6])), partOf(l.Gen)
+	first, late, part := integer(c.Answer[4]), int(integer(c.Answer[5])), partOf(l.Gen)
 	for j := range ids {
 		key := engine.Key{Topic: x.ask.Topic, ID: text(ids[j])}
 		leased := engine.Leased{Again: j < late}

@@ -101,9 +101,6 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 	}
 	own.owe(append(own.failed, own.open...))
 	own.ask.Lease = 0 // to give back is no question to be left
-	if own.fenced {
-		own.giveBack()
-	}
 	a := &arrival{x.ask, x.begun, own.batch.Leased, own.batch.Died}
 	kept := late.arrive(f.lane, a)
 	if kept || x.wanted(l, f.lane) {

@@ -161,7 +161,7 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	all.Wait()
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
-		swept, err = first.Upkeep(ctx, 0)
+		swept, err = first.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
@@ -337,7 +337,7 @@ func TestAPageOfATopicThatGrowsMovesNoMoreThanAPage(t *testing.T) {
 	for name, meanwhile := range map[string]func(t *testing.T, e *redis.Engine){
 		"nobody": func(*testing.T, *redis.Engine) {},
 		"others": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Upkeep(ctx, 0)
+			_, err := e.Upkeep(ctx)
 			require.NoError(t, err)
 			id := fmt.Sprint("changes-", rand.IntN(many))
 			_, err = e.Remove(ctx, removals([]engine.Key{key(id)}))

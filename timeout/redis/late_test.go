@@ -286,24 +286,6 @@ func TestCloseTellsWhatItOwesToAServerThatWasSlow(t *testing.T) {
 	}
 }
 
-// A server can lease tasks of one slot and refuse another one.
-func TestALateRefusalOfATermLeasesNothing(t *testing.T) {
-	t.Parallel()
-	s := startSlow(t, 8, 0)
-	batch := expire(t, s.Engine, engine.Ask{Node: "b", Max: 1, Term: 2}) // tells one slot
-	require.Len(t, batch.Leased, 1)
-	s.victim.Pause(t)
-	batch, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100, Term: 1, Slots: s.slots})
-	require.NoError(t, err)
-	require.Empty(t, batch.Leased)
-	s.victim.Continue(t)
-	s.late(t, 0)
-	counts, err := s.Count(ctx, "orders")
-	require.NoError(t, err)
-	require.EqualValues(t, 1, counts.Running)
-	require.EqualValues(t, 7, counts.Pending)
-}
-
 func TestLateLeasesOfADroppedTopicAreNotThoseOfANewOne(t *testing.T) {
 	t.Parallel()
 	s := startSlow(t, 3, 0)
@@ -671,55 +653,6 @@ func TestTheTimeIsKnownFromLateAnswers(t *testing.T) {
 	s.victim.Continue(t)
 	s.late(t, 1)
 	require.WithinDuration(t, time.Now(), s.Clock(), time.Minute)
-}
-
-// To give leases back is no reason to wait for a server that hangs.
-func TestACallThatIsFencedDoesNotWaitForAServerThatIsSlow(t *testing.T) {
-	t.Parallel()
-	s := startSlow(t, 3, 100)
-	batch := expire(t, s.Engine, engine.Ask{Max: 1000, Lease: time.Hour})
-	require.Len(t, batch.Leased, 103)
-	own := make(map[string]bool)
-	for _, task := range s.own {
-		own[task.ID] = true
-	}
-	var outcomes []engine.Outcome
-	for _, leased := range batch.Leased {
-		if own[leased.ID] {
-			outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
-		}
-	}
-	_, err := s.Set(ctx, s.others)
-	require.NoError(t, err)
-	var others []int
-	for slot := range 16 {
-		if !slices.Contains(s.slots, slot) {
-			others = append(others, slot)
-		}
-	}
-	fence := expire(t, s.Engine, engine.Ask{Node: "b", Max: 1, Lease: time.Hour, Term: 2, Slots: others[:1]})
-	require.Len(t, fence.Leased, 1)
-	s.victim.Pause(t)
-	for _, outcome := range outcomes { // the last ones are owed
-		expire(t, s.Engine, engine.Ask{Lease: time.Hour, Settle: []engine.Outcome{outcome}})
-	}
-	answered := make(chan error, 1)
-	go func() {
-		_, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 1000, Term: 1, Slots: others})
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		require.ErrorIs(t, err, engine.ErrFenced)
-	case <-time.After(time.Minute):
-		require.Fail(t, "it waits")
-	}
-	s.victim.Continue(t)
-	require.Eventually(t, func() bool {
-		expire(t, s.Engine, engine.Ask{Lease: time.Hour})
-		counts, err := s.Count(ctx, "orders")
-		return err == nil && counts.Running == 1
-	}, time.Minute, 10*time.Millisecond, "only that of b")
 }
 
 // A task can be set anew while its lease is late, and that lease is void then.

@@ -194,7 +194,7 @@ func TestATaskWithoutItsBodyIsLostAndLogged(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 2, Retain: time.Hour}) // what is lost keeps no topic from growing
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
-		swept, err = e.Upkeep(ctx, 0)
+		swept, err = e.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	counts, err := e.Count(ctx, "orders")

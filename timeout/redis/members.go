@@ -23,7 +23,7 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 		return engine.View{}, err
 	}
 	view, err := readView(c.Answer)
-	view.Other = node.Other(text(c.Answer[2]))
+	view.Other = node.Other(text(c.Answer[1]))
 	return view, err
 }
 
@@ -39,7 +39,8 @@ func readView(answer []any) (engine.View, error) {
 		node   engine.Node
 	}
 	var members []member
-	for pair := range slices.Chunk(list(answer[1]), 2) {
+	var view engine.View
+	for pair := range slices.Chunk(list(answer[0]), 2) {
 		name, record := text(pair[0]), text(pair[1])
 		if len(record) < 16 {
 			return engine.View{}, fmt.Errorf("timeout/redis: node %s has %d bytes, must have at least 16", name, len(record))
@@ -49,9 +50,9 @@ func readView(answer []any) (engine.View, error) {
 			return engine.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", name, err)
 		}
 		members = append(members, m)
+		view.TTL = max(view.TTL, time.Duration(number(record[8:16]))*time.Millisecond)
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.number, b.number) })
-	view := engine.View{Term: integer(answer[0])}
 	for _, m := range members {
 		view.Nodes = append(view.Nodes, m.node)
 	}

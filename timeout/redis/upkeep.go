@@ -15,9 +15,9 @@ const (
 )
 
 // Upkeep implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
-// It ignores the term. Each call looks at all slots, many in one run of a script. The
+// Each call looks at all slots, many in one run of a script. The
 // slots with something to do have runs of their own.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
+func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
 		return swept, err

@@ -27,7 +27,7 @@ func (s server) calls(t testing.TB, command string) (calls int) {
 func sweep(t testing.TB, e *redis.Engine) (dead int) {
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
-		swept, err = e.Upkeep(ctx, 0)
+		swept, err = e.Upkeep(ctx)
 		require.NoError(t, err)
 		for _, n := range swept.Dead {
 			dead += n
@@ -218,7 +218,7 @@ func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 	more := true
 	for range 20 {
 		if more {
-			swept, err := e.Upkeep(ctx, 0)
+			swept, err := e.Upkeep(ctx)
 			require.NoError(t, err)
 			more = swept.More
 		}

@@ -26,12 +26,11 @@ type core struct {
 	end    context.CancelFunc
 	guards sync.WaitGroup
 
-	mu     sync.Mutex                    // guards the fields below
-	list   string                        // the name of this list of shards, see mark
-	slots  map[string]int                // by topic, as last read from a shard; without one all shards are asked
-	fenced map[string]raisedFence        // by topic
-	owed   []map[string][]engine.Outcome // by place and topic: see Expire
-	told   []map[string][]engine.Outcome // by place and topic: owed ones whose shard is just being told
+	mu    sync.Mutex                    // guards the fields below
+	list  string                        // the name of this list of shards, see mark
+	slots map[string]int                // by topic, as last read from a shard; without one all shards are asked
+	owed  []map[string][]engine.Outcome // by place and topic: see Expire
+	told  []map[string][]engine.Outcome // by place and topic: owed ones whose shard is just being told
 }
 
 var (
@@ -45,7 +44,7 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, slots: make(map[string]int), fenced: make(map[string]raisedFence), owed: make([]map[string][]engine.Outcome, len(openers)), told: make([]map[string][]engine.Outcome, len(openers))}
+	e := &core{cfg: cfg, own: own, slots: make(map[string]int), owed: make([]map[string][]engine.Outcome, len(openers)), told: make([]map[string][]engine.Outcome, len(openers))}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
 		e.owed[place] = make(map[string][]engine.Outcome)
@@ -148,7 +147,7 @@ func (e *core) Leave(ctx context.Context, name string) error {
 }
 
 // Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
-func (e *core) Upkeep(ctx context.Context, term int64) (swept engine.Swept, err error) {
+func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err
 	}
@@ -158,7 +157,7 @@ func (e *core) Upkeep(ctx context.Context, term int64) (swept engine.Swept, err 
 			if err := e.align(ctx, s, eng); err != nil {
 				return err
 			}
-			each[s.place], err = eng.Upkeep(ctx, term)
+			each[s.place], err = eng.Upkeep(ctx)
 			return err
 		})
 	})

@@ -26,7 +26,7 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 	for x.plan() {
 		x.round(ctx)
 	}
-	return x.end(ctx)
+	return x.end()
 }
 
 // expiry is a call of Expire.
@@ -37,11 +37,8 @@ type expiry struct {
 	batch engine.Batch
 	turn  int // the place asked first, with the largest share
 
-	fences   bool // ask each shard of the slots for at least one task, to tell it the term
-	leased   int
 	rounds   int
 	answered bool
-	fence    error
 }
 
 // part is the part of a shard in a call.
@@ -54,9 +51,8 @@ type part struct {
 	looked bool             // was asked for due tasks
 	begun  time.Time
 
-	batch  engine.Batch // the last one
-	leased []engine.Leased
-	err    error
+	batch engine.Batch // the last one
+	err   error
 }
 
 func (e *core) newExpiry(ask engine.Ask) *expiry {
@@ -75,7 +71,6 @@ func (e *core) newExpiry(ask engine.Ask) *expiry {
 		for place, in := range places(ask.Topic, ask.Slots, of, len(e.shards)) {
 			x.parts[place].open = in
 		}
-		x.fences = ask.Max < len(e.shards) && e.fenceIsOld(ask)
 	}
 	return x
 }
@@ -83,21 +78,20 @@ func (e *core) newExpiry(ask engine.Ask) *expiry {
 // plan sets the questions of the next round, and reports whether there are any.
 func (x *expiry) plan() bool {
 	x.rounds++
-	left, open, asked := x.ask.Max-x.leased, 0, 0
+	left, open, asked := x.ask.Max-len(x.batch.Leased), 0, 0
 	for i := range x.parts {
 		p := &x.parts[i]
 		p.max, p.asked = 0, p.err == nil && len(p.settle) > 0
-		p.open = p.open && x.fence == nil
 		if p.open {
 			open++
 		}
 	}
 	for n := range x.parts {
 		p := &x.parts[(x.turn+n)%len(x.parts)]
-		if fences := x.fences && x.rounds == 1; p.open && (left > 0 || fences) {
-			p.max = max(1, (left+open-1)/open)
+		if p.open && left > 0 {
+			p.max = (left + open - 1) / open
 			p.asked, p.looked = true, true
-			left, open = max(left-p.max, 0), open-1
+			left, open = left-p.max, open-1
 		}
 		if p.asked {
 			asked++
@@ -148,8 +142,7 @@ func (x *expiry) round(ctx context.Context) {
 
 // take takes the answer of a shard.
 func (x *expiry) take(p *part) {
-	fenced := errors.Is(p.err, engine.ErrFenced)
-	if p.err != nil && !fenced {
+	if p.err != nil {
 		p.open = false
 		if !errors.Is(p.err, engine.ErrNotFound) {
 			return
@@ -167,19 +160,14 @@ func (x *expiry) take(p *part) {
 		}
 	}
 	p.settle, p.index = nil, nil
-	if fenced {
-		x.fence, p.open = p.err, false
-		return
-	}
-	x.leased += len(p.batch.Leased)
-	p.leased = append(p.leased, p.batch.Leased...)
+	x.batch.Leased = append(x.batch.Leased, p.batch.Leased...)
 	x.batch.Died = append(x.batch.Died, p.batch.Died...)
 	more := !p.batch.Next.IsZero() && !p.batch.Next.After(p.batch.Now)
 	p.open = p.open && more && len(p.batch.Leased) > 0
 }
 
 // end puts the answer together.
-func (x *expiry) end(ctx context.Context) (engine.Batch, error) {
+func (x *expiry) end() (engine.Batch, error) {
 	if !x.answered {
 		return engine.Batch{}, x.failure()
 	}
@@ -190,17 +178,11 @@ func (x *expiry) end(ctx context.Context) (engine.Batch, error) {
 		}
 		x.owe(place, x.ask.Topic, p.settle)
 	}
-	if x.fence != nil {
-		x.giveBack(ctx, 0)
-		return x.batch, x.fence
-	}
-	if x.fences && !slices.ContainsFunc(x.parts, func(p part) bool { return p.err != nil }) {
-		x.raised(x.ask)
-	}
-	x.giveBack(ctx, x.ask.Max)
 	for end, i := time.Now(), 0; i < len(x.parts); i++ {
 		x.next(&x.parts[i], end)
 	}
+	x.batch.Leased = engine.Lasting(x.batch.Leased)
+	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	return x.batch, nil
 }
 
@@ -213,32 +195,6 @@ func (x *expiry) failure() error {
 		}
 	}
 	return allBut(errs, engine.ErrNotFound)
-}
-
-// giveBack puts the earliest leased tasks into the batch, at most most of them. It gives the
-// others back.
-func (x *expiry) giveBack(ctx context.Context, most int) {
-	var leased []engine.Leased
-	for i := range x.parts {
-		leased = append(leased, x.parts[i].leased...)
-	}
-	leased = engine.Lasting(leased)
-	slices.SortStableFunc(leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
-	if len(leased) <= most {
-		x.batch.Leased = leased
-		return
-	}
-	x.batch.Leased = leased[:most:most]
-	back := make([][]engine.Outcome, len(x.parts))
-	for _, one := range leased[most:] {
-		place := Place(one.Key(), len(x.parts))
-		back[place] = append(back[place], engine.Outcome{Token: one.Token, As: engine.Pending, Refund: true})
-		x.parts[place].batch.Next = x.parts[place].batch.Now
-	}
-	x.together(func(place int) bool { return len(back[place]) > 0 }, func(s *shard) error {
-		x.tell(context.WithoutCancel(ctx), s, x.ask.Topic, back[s.place])
-		return nil
-	})
 }
 
 // next makes the batch tell the next due time of a shard, by the clock of the batch. So it counts
@@ -256,31 +212,4 @@ func (x *expiry) next(p *part, end time.Time) {
 	if !at.IsZero() && (x.batch.Next.IsZero() || at.Before(x.batch.Next)) {
 		x.batch.Next = at
 	}
-}
-
-// fenceEvery is the interval of telling all shards the term if Max is less than the number of
-// shards.
-const fenceEvery = 5 * time.Second
-
-// raisedFence is the last ask to reach all shards of its slots.
-type raisedFence struct {
-	term  int64
-	slots []int
-	at    time.Time
-}
-
-func (e *core) fenceIsOld(ask engine.Ask) bool {
-	if ask.Term == 0 {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	last := e.fenced[ask.Topic]
-	return last.term != ask.Term || time.Since(last.at) > fenceEvery || !slices.Equal(last.slots, ask.Slots)
-}
-
-func (e *core) raised(ask engine.Ask) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.fenced[ask.Topic] = raisedFence{ask.Term, slices.Clone(ask.Slots), time.Now()}
 }

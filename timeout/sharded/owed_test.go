@@ -1,7 +1,6 @@
 package sharded_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -55,39 +54,6 @@ func TestAShardThatIsBackIsToldOfOutcomesWithoutACall(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Otherwise the task would have lost an attempt, and wait for the end of its lease.
-func TestALeaseThatCanNotBeGivenBackIsGivenBackLater(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		t, ctx := r.t, r.t.Context()
-		some := r.oneEach()
-		for _, shard := range r.shards {
-			shard.is.Store(stubborn)
-		}
-		// A new term is told to each shard, and each leases a task at least.
-		batch, err := r.engine.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Max: 1, Term: 1, Lease: time.Hour})
-		require.NoError(t, err)
-		require.Len(t, batch.Leased, 1)
-		states := func() (states []engine.State) {
-			for _, id := range some {
-				task, err := r.engine.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
-				require.NoError(t, err)
-				if states = append(states, task[0].State); task[0].State == engine.Pending {
-					require.Zero(t, task[0].Attempts)
-				}
-			}
-			slices.Sort(states)
-			return states
-		}
-		pass(10 * time.Second)
-		require.Equal(t, []engine.State{engine.Running, engine.Running, engine.Running}, states())
-		for _, shard := range r.shards {
-			shard.is.Store(well)
-		}
-		pass(10 * time.Second)
-		require.Equal(t, []engine.State{engine.Pending, engine.Pending, engine.Running}, states())
-	})
 }
 
 // Somebody's transaction may have locked these tasks. The first call to tell them waits for it, and no other.

@@ -42,7 +42,7 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	require.NoError(t, err)
 	shard.holds.Store(true)
 	looked := make(chan error, 1)
-	go func() { _, err := e.Upkeep(t.Context(), 0); looked <- err }()
+	go func() { _, err := e.Upkeep(t.Context()); looked <- err }()
 	<-shard.asked
 	_, err = e.Pause(t.Context(), "orders", true)
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
 			}
 			return settled == each
 		}, time.Minute, time.Millisecond)
-		swept, err := e.Upkeep(t.Context(), 0)
+		swept, err := e.Upkeep(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, each-want, swept.Dead["orders"])
 		counted, err := e.Count(t.Context(), "orders")

@@ -67,7 +67,7 @@ func Open(path string, cfg Config) (*Engine, error) {
 	for kept := newReserve(path + "-reserve"); ; {
 		e := &Engine{
 			cfg: cfg, lock: make(chan struct{}, 1), reserve: kept, log: path + "-wal",
-			counted: make(map[int64]counted), fenced: make(map[int64]fence),
+			counted: make(map[int64]counted),
 		}
 		e.life, e.end = context.WithCancel(context.Background())
 		err := e.open(path)

@@ -33,8 +33,7 @@
 // transaction has at most 512 tasks, so nobody waits long. A look for due tasks writes nothing if it
 // finds none. The writer moves its log to the database, a thousand pages at a time. As long as somebody reads, such as a
 // backup, the log grows instead. Another connection moves a log of more than 16 MB, and its file is shortened in steps
-// of 16 MB, so nobody waits for all of it. Only the fence of a node is written then: every 30 seconds, and after a change of its
-// term or slots.
+// of 16 MB, so nobody waits for all of it.
 //
 // The log of executions has failed attempts. If the topic has a Retain, it has successful ones, too.
 // It begins anew when a task is set. Without a Retain it also begins anew with another life of the

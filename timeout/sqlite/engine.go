@@ -38,7 +38,6 @@ type Engine struct {
 
 	mu      sync.Mutex        // guards the fields below
 	counted map[int64]counted // by number of the topic
-	fenced  map[int64]fence   // by number of the topic
 
 	surplusAt time.Time // time of Upkeep's next search for surplus dead tasks
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,22 +32,16 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	for {
 		leased, died, settled := len(batch.Leased), len(batch.Died), len(batch.Settled)
 		err := e.write(ctx, func(s session) error {
-			batch.Leased, batch.Died, batch.Settled, x.fence = batch.Leased[:leased], batch.Died[:died], batch.Settled[:settled], nil
-			x.raised, x.moved = nil, false
-			return e.round(context.Background(), s, x)
+			batch.Leased, batch.Died, batch.Settled = batch.Leased[:leased], batch.Died[:died], batch.Settled[:settled]
+			x.moved = false
+			return x.round(context.Background(), s)
 		})
-		if err == nil {
-			e.keepFence(x.topic, x.raised)
-		}
-		if leased > 0 && (err != nil || x.fence != nil) { // keep the leases of earlier transactions
+		if leased > 0 && err != nil { // keep the leases of earlier transactions
 			batch.Leased, batch.Died, batch.Next = engine.Lasting(batch.Leased[:leased]), batch.Died[:died], batch.Now
 			return *batch, nil
 		}
 		if err != nil {
 			return engine.Batch{}, e.wrap("expiring", err)
-		}
-		if x.fence != nil {
-			return *batch, x.fence
 		}
 		x.settle = ask.Settle[len(batch.Settled):]
 		more := x.moved || len(batch.Leased)-leased == chunk && len(batch.Leased) < ask.Max
@@ -64,12 +57,7 @@ type expiry struct {
 	ask    engine.Ask
 	settle []engine.Outcome // the remaining ones
 	batch  engine.Batch
-	fence  error
-
-	// Of the last transaction.
-	topic  int64  // number of the topic
-	raised *fence // or nil
-	moved  bool   // moved tasks may stand before what is due
+	moved  bool // in the last transaction moved tasks may stand before what is due
 }
 
 // latest returns the latest time of a task to be leased: Late before now.
@@ -103,15 +91,12 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	if x.ask.Max <= 0 || t.Paused {
 		return false, nil
 	}
-	if err := checkFence(ctx, e.reader, t, x.ask, at); err != nil {
-		return false, err
-	}
 	next, err := x.next(ctx, e.reader, t, at)
 	if next == none {
-		return e.fenceIsOld(t, x.ask, at), err
+		return false, err
 	}
 	x.batch.Next = time.UnixMilli(next)
-	return next <= x.latest(at) || e.fenceIsOld(t, x.ask, at), err
+	return next <= x.latest(at), err
 }
 
 // none is the time of no task.
@@ -170,7 +155,7 @@ func laterQuery(condition string) string {
 }
 
 // round settles and leases as much as fits into one transaction.
-func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
+func (x *expiry) round(ctx context.Context, s session) error {
 	t, err := existing(ctx, s, x.ask.Topic)
 	if err != nil {
 		return err
@@ -180,7 +165,7 @@ func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
 	if err != nil {
 		return err
 	}
-	if err := e.leaseDue(ctx, s, t, x, len(settled), at); err != nil {
+	if err := x.leaseDue(ctx, s, t, len(settled), at); err != nil {
 		return err
 	}
 	x.batch.Settled = append(x.batch.Settled, settled...)
@@ -188,22 +173,11 @@ func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
 }
 
 // leaseDue leases due tasks, once all outcomes are settled.
-func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, settled int, at int64) error {
+func (x *expiry) leaseDue(ctx context.Context, s session, t *topic, settled int, at int64) error {
 	x.batch.Now = time.UnixMilli(at)
 	if x.ask.Max <= 0 || t.Paused || settled < len(x.settle) {
 		return nil
 	}
-	if err := checkFence(ctx, s, t, x.ask, at); errors.Is(err, engine.ErrFenced) {
-		x.fence = err // the transaction still commits the settled outcomes
-		return nil
-	} else if err != nil {
-		return err
-	}
-	raised, err := e.raiseFence(ctx, s, t, x.ask, at)
-	if err != nil {
-		return err
-	}
-	x.topic, x.raised = t.no, raised
 	next, err := x.next(ctx, s, t, at)
 	if err == nil && next <= x.latest(at) {
 		if err = x.lease(ctx, s, t, at); err == nil {

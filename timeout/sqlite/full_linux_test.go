@@ -173,25 +173,6 @@ func TestADiskWithoutRoomForTheReserve(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrFull)
 }
 
-// After a full disk the transaction is repeated. The repeated one writes the fence, too.
-func TestAFenceIsRaisedThoughTheDiskWasFullAtFirst(t *testing.T) {
-	d := newDisk(t, 5)
-	one, other := d.open(), d.open()
-	ctx := t.Context()
-	_, err := one.SetTopic(ctx, engine.Topic{Name: "t"}, false)
-	require.NoError(t, err)
-	d.setUntilFull(one, 3000)
-	d.fill()
-	for term := int64(2); term < 100; term++ {
-		ask := engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Term: term}
-		_, err := one.Expire(ctx, ask)
-		require.NoError(t, err)
-		ask.Term--
-		_, err = other.Expire(ctx, ask)
-		require.ErrorIs(t, err, engine.ErrFenced, "term %d", term)
-	}
-}
-
 // Tasks take room left in the file by others, also if the log has no room to grow.
 func TestAFullDiskThatIsOpenedTakesTasksIfTheFileHasRoom(t *testing.T) {
 	d := newDisk(t, 5)

@@ -40,7 +40,7 @@ func plan(t *testing.T, e *Engine, query string, args ...any) string {
 func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	ask := engine.Ask{Topic: "t", Node: "n", Lease: time.Millisecond, Max: 2, Term: 1, Slots: []int{0, 1, 2, 3, 4, 5, 6}}
+	ask := engine.Ask{Topic: "t", Node: "n", Lease: time.Millisecond, Max: 2, Slots: []int{0, 1, 2, 3, 4, 5, 6}}
 	for i := range 20 {
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: fmt.Sprint(i)}, {Topic: "t", ID: fmt.Sprint(i, "later"), After: time.Hour}})
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.SetTopic(ctx, engine.Topic{Name: "t", RetainLog: time.Millisecond}, false)
 	require.NoError(t, err)
-	_, err = e.Upkeep(ctx, 1)
+	_, err = e.Upkeep(ctx)
 	require.NoError(t, err)
 
 	queries := make(map[string]bool)
@@ -195,14 +195,14 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 		return tasks[0].Until
 	}
 	before := until()
-	_, err = e.Upkeep(ctx, 1)
+	_, err = e.Upkeep(ctx)
 	require.NoError(t, err)
 	require.Equal(t, before, until())
 	require.NoError(t, e.write(ctx, func(s session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = at + 3600000")
 		return err
 	}))
-	_, err = e.Upkeep(ctx, 1)
+	_, err = e.Upkeep(ctx)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Minute), until(), 50*time.Second)
 }
@@ -227,19 +227,13 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 	}
 }
 
-func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
+func TestMembersFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
 	_, err := e.Beat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
 	require.NoError(t, err)
-	ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 9}
-	_, err = e.Expire(ctx, ask)
-	require.NoError(t, err)
 	require.NoError(t, e.write(ctx, func(s session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_members SET until = until + 3600000")
-		if err == nil {
-			_, err = s.ExecContext(ctx, "UPDATE hw_fences SET until = until + 3600000")
-		}
 		return err
 	}))
 	require.Eventually(t, func() bool {
@@ -247,15 +241,6 @@ func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testi
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 10*time.Millisecond, "the node that is dead is not a member for an hour")
-	_, err = e.Upkeep(ctx, 1)
-	require.NoError(t, err)
-	ask.Term = 8
-	_, err = e.Expire(ctx, ask)
-	require.ErrorIs(t, err, engine.ErrFenced, "the fence still counts")
-	var until int64
-	_, err = one(ctx, e.reader, "SELECT max(until) FROM hw_fences", nil, &until)
-	require.NoError(t, err)
-	require.WithinDuration(t, time.Now().Add(time.Duration(fenceLasts)*time.Millisecond), time.UnixMilli(until), engine.FenceFor, "and for no longer than any other")
 }
 
 func TestAnIdleEngineWritesNothing(t *testing.T) {
@@ -264,16 +249,14 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 		ctx := t.Context()
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
 		require.NoError(t, err)
-		ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 3, Slots: []int{0, 1}}
-		_, err = e.Expire(ctx, ask) // writes the fence
-		require.NoError(t, err)
+		ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{0, 1}}
 		e.lock <- struct{}{} // nobody can write
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		for range 10 {
 			_, err = e.Expire(ctx, ask)
 			require.NoError(t, err)
-			swept, err := e.Upkeep(ctx, 1)
+			swept, err := e.Upkeep(ctx)
 			require.NoError(t, err)
 			require.False(t, swept.More)
 		}
@@ -281,14 +264,14 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 	})
 }
 
-// A look without a due task takes no number. It writes only its fence, and rarely.
+// A look without a due task takes no number.
 func TestALookThatFindsNothingTakesNoNumber(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
 	answers, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
 	require.NoError(t, err)
-	for term := range int64(3) {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: term})
+	for range 3 {
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
 	}

@@ -31,25 +31,19 @@ func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.V
 		return engine.View{}, err
 	}
 	at := now()
-	changed, err := dismiss(ctx, s, "until <= ? AND name <> ?", at, node.Name)
-	if err != nil {
+	if _, err := s.ExecContext(ctx, "DELETE FROM hw_members WHERE until <= ? AND name <> ?", at, node.Name); err != nil {
 		return engine.View{}, err
 	}
-	var before, run string
+	var run string
 	var until int64
-	there, err := one(ctx, s, "SELECT topics, coalesce(run, ''), until FROM hw_members WHERE name = ?", []any{node.Name}, &before, &run, &until)
-	if err != nil {
+	if _, err := one(ctx, s, "SELECT coalesce(run, ''), until FROM hw_members WHERE name = ?", []any{node.Name}, &run, &until); err != nil {
 		return engine.View{}, err
 	}
-	changed = changed || !there || before != string(topics)
 	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, run, until, ttl) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, run = excluded.run, until = excluded.until, ttl = excluded.ttl`,
 		node.Name, string(topics), node.Run, at+ttl, ttl)
 	if err == nil { // an end later than a ttl from now was set before the clock was stepped back
 		_, err = s.ExecContext(ctx, "UPDATE hw_members SET until = ?1 + ttl WHERE until > ?1 + ttl", at)
-	}
-	if err == nil && changed {
-		err = nextTerm(ctx, s)
 	}
 	if err != nil {
 		return engine.View{}, err
@@ -63,19 +57,17 @@ func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.V
 
 func view(ctx context.Context, s session) (engine.View, error) {
 	var v engine.View
-	if _, err := one(ctx, s, "SELECT value FROM hw_meta WHERE name = 'term'", nil, &v.Term); err != nil {
-		return v, err
-	}
-	err := each(ctx, s, "SELECT name, topics FROM hw_members ORDER BY no", nil, func(rows *sql.Rows) error {
+	err := each(ctx, s, "SELECT name, topics, ttl FROM hw_members ORDER BY no", nil, func(rows *sql.Rows) error {
 		var node engine.Node
 		var topics string
-		if err := rows.Scan(&node.Name, &topics); err != nil {
+		var ttl int64
+		if err := rows.Scan(&node.Name, &topics, &ttl); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(topics), &node.Topics); err != nil {
 			return fmt.Errorf("topics of node %s: %w", node.Name, err)
 		}
-		v.Nodes = append(v.Nodes, node)
+		v.Nodes, v.TTL = append(v.Nodes, node), max(v.TTL, time.Duration(ttl)*time.Millisecond)
 		return nil
 	})
 	return v, err
@@ -88,22 +80,8 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 	}
 	defer e.use.RUnlock()
 	err := e.write(ctx, func(s session) error {
-		gone, err := dismiss(context.Background(), s, "name = ?", name)
-		if err == nil && gone {
-			err = nextTerm(context.Background(), s)
-		}
+		_, err := s.ExecContext(context.Background(), "DELETE FROM hw_members WHERE name = ?", name)
 		return err
 	})
 	return e.wrap("leaving", err)
-}
-
-// dismiss deletes the members that match a condition, and reports whether there were any.
-func dismiss(ctx context.Context, s session, condition string, args ...any) (bool, error) {
-	gone, err := affect(ctx, s, "DELETE FROM hw_members WHERE "+condition, args...)
-	return gone > 0, err
-}
-
-func nextTerm(ctx context.Context, s session) error {
-	_, err := s.ExecContext(ctx, "UPDATE hw_meta SET value = value + 1 WHERE name = 'term'")
-	return err
 }

@@ -189,7 +189,7 @@ func (e *Engine) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, known := range []error{engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrFenced, engine.ErrClosed, engine.ErrFull} {
+	for _, known := range []error{engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrClosed, engine.ErrFull} {
 		if errors.Is(err, known) {
 			return err
 		}

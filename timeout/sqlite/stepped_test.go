@@ -11,8 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// stepped is two engines on one file. By a clock an hour ahead, the other engine has leased task
-// x and raised its fence.
+// stepped is two engines on one file. By a clock an hour ahead, the other engine has leased task x.
 type stepped struct {
 	*testing.T
 	e, other *Engine
@@ -29,20 +28,17 @@ func newStepped(t *testing.T) *stepped {
 	r.lease("x")
 	require.NoError(t, r.e.write(t.Context(), func(s session) error {
 		_, err := s.ExecContext(t.Context(), "UPDATE hw_tasks SET at = at + 3600000")
-		if err == nil {
-			_, err = s.ExecContext(t.Context(), "UPDATE hw_fences SET until = until + 3600000")
-		}
 		return err
 	}))
 	return r
 }
 
-// lease leases a task and raises the fence of its slot.
+// lease leases a task.
 func (r *stepped) lease(id string) {
 	slots := []int{engine.Slot(id, engine.DefaultSlots)}
 	_, err := r.other.Set(r.Context(), []engine.Task{{Topic: "t", ID: id}})
 	require.NoError(r, err)
-	batch, err := r.other.Expire(r.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Term: 1, Slots: slots})
+	batch, err := r.other.Expire(r.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Slots: slots})
 	require.NoError(r, err)
 	require.Len(r, batch.Leased, 1)
 }
@@ -73,20 +69,11 @@ func TestUpkeepThatWaitsForItsTurnShortensNoLeaseMadeMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStepped(t)
 		r.meanwhile(func(ctx context.Context) error {
-			_, err := r.e.Upkeep(ctx, 1)
+			_, err := r.e.Upkeep(ctx)
 			return err
 		})
 		end := time.Now().Add(time.Minute)
 		require.Equal(t, []time.Time{end, end}, r.all("SELECT at FROM hw_tasks"))
-	})
-}
-
-func TestUpkeepThatWaitsForItsTurnLowersNoFenceRaisedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newStepped(t)
-		r.meanwhile(r.e.lowerFences)
-		end := time.Now().Add(time.Duration(fenceLasts) * time.Millisecond)
-		require.Equal(t, []time.Time{end, end}, r.all("SELECT until FROM hw_fences"))
 	})
 }
 

@@ -167,7 +167,6 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	})
 	if err == nil {
 		e.mu.Lock()
-		delete(e.fenced, t.no)
 		delete(e.counted, t.no)
 		e.mu.Unlock()
 	}

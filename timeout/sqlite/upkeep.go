@@ -12,7 +12,7 @@ import (
 )
 
 // Upkeep implements engine.Engine. It writes nothing if there is nothing to do.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
+func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err
 	}
@@ -69,9 +69,6 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 		return false, err
 	}
 	more = more || left
-	if err := e.lowerFences(ctx); err != nil {
-		return false, err
-	}
 	dropped, err := integers(ctx, e.reader, "SELECT no FROM hw_topics WHERE name IS NULL LIMIT 1")
 	for _, no := range dropped {
 		if _, err := e.clear(ctx, no); err != nil {
@@ -79,10 +76,6 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 		}
 		more = true
 	}
-	if err != nil {
-		return false, err
-	}
-	_, err = e.deleteSome(ctx, "hw_fences", "topic", "until <= ?", now())
 	return more, err
 }
 
@@ -197,7 +190,7 @@ func (e *Engine) bringBack(ctx context.Context, t *topic) error {
 
 // clear deletes a part of a dropped topic, and at last the topic itself.
 func (e *Engine) clear(ctx context.Context, no int64) (more bool, err error) {
-	for _, table := range []struct{ name, key string }{{"hw_tasks", "seq"}, {"hw_executions", "no"}, {"hw_fences", "slot"}} {
+	for _, table := range []struct{ name, key string }{{"hw_tasks", "seq"}, {"hw_executions", "no"}} {
 		if left, err := e.deleteSome(ctx, table.name, table.key, "topic = ?", no); err != nil || left {
 			return left, err
 		}
@@ -214,9 +207,6 @@ func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, a
 		return false, err
 	}
 	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ? + 0)"
-	if table == "hw_fences" { // no key of one column, and at most MaxSlots rows for a topic
-		query = "DELETE FROM " + table + " WHERE " + condition + " AND ? > 0"
-	}
 	err = e.write(ctx, func(s session) error {
 		gone, err := affect(context.Background(), s, query, append(args, chunk)...)
 		more = gone >= chunk

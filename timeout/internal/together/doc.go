@@ -58,7 +58,9 @@
 //     `TestPulledTasksSurviveTheDeathOfNodesAndWorkers`; enginetest: `Pulls`
 //   - limits of all nodes: `TestThePartsOfALimitAreTheWhole`, `TestAllNodesTogetherKeepTheGlobalLimits`,
 //     `TestAllNodesTogetherKeepTheGlobalRate`, `TestWhileSlotsChangeHandsAtMostTwiceTheLimitRuns`,
-//     `TestANodeWithAnOldViewGetsNothingOfATopicWithAGlobalLimit`, `TestARescueKeepsTheGlobalLimit`
+//     `TestANodeWithAnOldViewGetsNothingOfATopicWithAGlobalLimit`, `TestARescueKeepsTheGlobalLimit`,
+//     `TestTheGlobalLimitHoldsWhileTheBeatsOfANodeFail`, `TestTheGlobalLimitHoldsWhileANodeIsStopped`,
+//     `TestTheGlobalLimitHoldsWhileNodesComeAndGo`, `TestALimitForAllNodesHoldsWithAndWithoutAnIndex`
 //   - priorities: `TestTopicsUseThePlacesByTheirPriorities`, `TestNoTopicStarves`,
 //     `TestANodeRunsNoMoreThanItsConcurrencyAndByPriority`, `TestATopicThatWaitsForAPlaceLeasesOneTaskAndHandsItBack`
 //
@@ -86,12 +88,12 @@
 //   - F17, F18 in one store alone: `TestFlaw17WhatIsInTheTableAndNotInRedisIsFound`, `TestWhatTheIndexWasNotToldOfIsFound`,
 //     `TestAnIndexThatIsEmptiedOrGoneForAWhileLosesNothing`
 //   - F19 slots can't grow: `TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask`, enginetest: `Growing`
-//   - F19b ownership for safety: enginetest: `ClaimedOnce`, `Fence`
+//   - F19b ownership for safety: enginetest: `ClaimedOnce`
 //   - F19c large keys: enginetest: `Dropped`; `TestASlotOfAClusterIsMovedUnderLoad`
 //   - F19d topics break the hash tag: `TestWhatNoEngineCouldKeepIsRefused`
 //   - F19e "O(1)": a pull is O(log n + m), in the wheel O(m)
 //   - F20 queued before it is saved: `TestFlaw20WhatIsSetIsSavedBeforeAWorkerCanTakeIt`
-//   - F21, F23 two owners: enginetest: `Fence`; `TestAZombieHasALowerTermAndJoinsAsTheLast`
+//   - F21, F23 two owners: `TestANodeWithAnOldViewGetsNothingOfATopicWithAGlobalLimit`, `TestAZombieJoinsAsTheLast`
 //   - F22, F29, F38 memory: `TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt`
 //   - F24 log and state apart: `TestTheAttemptsOfOneSetAreThereOnce`
 //   - F25 scans without an index: `TestEveryStatementIsDoneByIndex`, `TestEveryStatementUsesTheIndexThatItIsFor`
@@ -121,7 +123,7 @@
 //   - nodes' clocks apart: `TestNodesWhoseClocksAreFiveSecondsApart`
 //   - a server's clock wrong, or stepped: `TestTheServersClockMayBeWrongAndStepped`,
 //     `TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime`, `TestALeaseFromBeforeTheClockWasSteppedBackIsShortened`,
-//     `TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime`,
+//     `TestMembersFromBeforeTheClockWasSteppedBackEndInTheirTime`,
 //     `TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime`
 //   - daylight saving, leap days: `TestBordersOfMinutesYearsAndDaylightSavingMakeNoDifference`
 //   - etcd away: `TestEtcdIsAwayForAWhile`

@@ -19,13 +19,7 @@
 // # While etcd is away
 //
 // A beat fails after half the ttl, or after a second if that is longer. Centres go on with the
-// last view. No lease ends while no server is there to end it, and each has its whole time again
+// last view, but topics with limits for all nodes stop after the ttl. No lease ends while no server is there to end it, and each has its whole time again
 // when a server comes back. So after an outage the view is mostly the one from before. If its
 // lease has ended, a node joins again with its next beat, in the last place.
-//
-// # Terms
-//
-// The term of a view is the first revision of etcd at which this process read it, plus the time,
-// in milliseconds, when the first node ever came. A store that is lost begins anew with revision
-// 1; thanks to that time, the terms are still higher.
 package etcd

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,6 @@ type Members struct {
 	// turn guards the fields below; it has an element while it is taken.
 	turn  chan struct{}
 	nodes map[nodeKey]*node // the nodes of this process
-	last  snapshot          // the snapshot of the last view
 }
 
 var _ interface {
@@ -87,7 +85,7 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 	}
 	seen, err := m.beat(ctx, n, who, seconds(ttl))
 	if err == nil && !seen.has(who.Name) {
-		n.joined = false // somebody removed the node's key, or the key of the changes
+		n.joined = false // somebody removed the node's key
 		seen, err = m.beat(ctx, n, who, seconds(ttl))
 	}
 	if err == nil && !seen.has(who.Name) {
@@ -96,9 +94,7 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 	if err != nil {
 		return engine.View{}, wrap("beat", who.Name, err)
 	}
-	view := m.adopt(seen)
-	view.Other = n.meet(ctx, m.client, who, seen.runs)
-	return view, nil
+	return engine.View{Nodes: seen.nodes, TTL: seen.ttl, Other: n.meet(ctx, m.client, who, seen.runs)}, nil
 }
 
 var errRemoved = errors.New("its key is removed as soon as it is written")
@@ -160,14 +156,6 @@ func (m *Members) begin(ctx context.Context) error {
 }
 
 func (m *Members) end() { <-m.turn }
-
-// adopt returns the view of a snapshot. While nothing changes, the view and its term stay the same.
-func (m *Members) adopt(seen snapshot) engine.View {
-	if !slices.Equal(seen.keys, m.last.keys) {
-		m.last = seen
-	}
-	return engine.View{Term: m.last.term, Nodes: slices.Clone(m.last.nodes)}
-}
 
 func wrap(what, name string, err error) error {
 	return fmt.Errorf("timeout/members/etcd: %s of node %s: %w", what, name, err)

@@ -55,36 +55,26 @@ func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	memberstest.KilledLeader(t, a, b, c, func() { require.NoError(t, a.Close()) }) // without a Leave
 }
 
-func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
+func TestAZombieJoinsAsTheLast(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	zombie, heir := open(t, s), open(t, s)
 	asleep := beat(t, zombie, "zombie", short)
 	require.Equal(t, "zombie", asleep.Leader())
 	require.Eventually(t, func() bool { return beat(t, heir, "heir", long).Leader() == "heir" }, eternal, 20*time.Millisecond)
-	require.Greater(t, beat(t, heir, "heir", long).Term, asleep.Term)
 
 	awake := memberstest.Awake(t, zombie, heir)
 	require.Equal(t, []string{"heir", "zombie"}, names(awake))
-	require.Greater(t, awake.Term, asleep.Term)
-	require.GreaterOrEqual(t, beat(t, heir, "heir", long).Term, asleep.Term)
-}
-
-func TestTheTermTellsOfWhoCameAndWentInBetween(t *testing.T) {
-	t.Parallel()
-	s := testserver.SharedEtcd(t)
-	memberstest.CameAndWent(t, open(t, s), open(t, s))
 }
 
 func TestALeaseHasTheLengthOfTheLastBeat(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	a, b := open(t, s), open(t, s)
-	first := beat(t, a, "a", long)
+	beat(t, a, "a", long)
 	require.Equal(t, []string{"a"}, names(beat(t, a, "a", short)))
 	beat(t, b, "b", long)
 	require.Eventually(t, func() bool { return len(beat(t, b, "b", long).Nodes) == 1 }, eternal, 20*time.Millisecond)
-	require.Greater(t, beat(t, b, "b", long).Term, first.Term)
 }
 
 func TestANodeWhoseKeySomebodyRemovesJoinsAgain(t *testing.T) {
@@ -97,14 +87,10 @@ func TestANodeWhoseKeySomebodyRemovesJoinsAgain(t *testing.T) {
 	m, err := etcd.New(client, etcd.Config{Prefix: place + "/"})
 	require.NoError(t, err)
 	before := beat(t, m, "a", long)
-	for _, key := range []string{"nodes/a", "changes", ""} {
-		time.Sleep(2 * time.Millisecond)
+	for _, key := range []string{"nodes/a", ""} {
 		_, err = client.Delete(t.Context(), place+"/"+key, clientv3.WithPrefix())
 		require.NoError(t, err)
-		after := beat(t, m, "a", long)
-		require.Equal(t, before.Nodes, after.Nodes)
-		require.Greater(t, after.Term, before.Term)
-		before = after
+		require.Equal(t, before, beat(t, m, "a", long))
 	}
 	require.NoError(t, m.Close())
 	_, err = client.Get(t.Context(), "key")
@@ -153,18 +139,6 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 			require.NoError(t, end())
 		})
 	}
-}
-
-func TestTermsGoOnWhereTheStoreWasLost(t *testing.T) {
-	t.Parallel()
-	s, empty := testserver.Etcd(t), testserver.Etcd(t)
-	before := beat(t, open(t, s), "a", long)
-	for range 5 {
-		require.NoError(t, open(t, s).Leave(t.Context(), "a"))
-		before = beat(t, open(t, s), "a", long)
-	}
-	after := beat(t, open(t, empty), "a", long)
-	require.Greater(t, after.Term, before.Term)
 }
 
 func TestABeatEndsWithItsContext(t *testing.T) {

@@ -53,7 +53,7 @@ func (n *node) beat(ctx context.Context, m *Members, who engine.Node, seconds in
 		n.lease, n.seconds = granted.ID, seconds
 		n.joined = false
 	}
-	if err := m.put(ctx, who, n.lease); err != nil {
+	if err := m.put(ctx, who, n.lease, seconds); err != nil {
 		return err
 	}
 	n.joined, n.topics = true, slices.Clone(who.Topics)
@@ -77,11 +77,6 @@ func (n *node) leave(ctx context.Context, m *Members) error {
 
 // A key is the prefix and one of these.
 const (
-	// changesKey holds its own creation time, in milliseconds. A node writes it again, with the
-	// same value, whenever it joins or changes its topics. So a reader of an unchanged list
-	// sees that other nodes were there in between.
-	changesKey = "changes"
-
 	nodesKey = "nodes/" // followed by the name
 
 	// runsKey is followed by a lease, and holds the name and the run of its node. Two nodes of one
@@ -90,23 +85,15 @@ const (
 )
 
 // put writes a node's key. A key that is there keeps its place.
-func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.LeaseID) error {
-	value, _ := json.Marshal(engine.Node{Name: who.Name, Topics: who.Topics}) // strings can always be written
-	changes := m.cfg.Prefix + changesKey
-	put := clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))
-	puts := []clientv3.Op{put}
+func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.LeaseID, seconds int64) error {
+	value, _ := json.Marshal(record{engine.Node{Name: who.Name, Topics: who.Topics}, seconds}) // strings can always be written
+	puts := []clientv3.Op{clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))}
 	if who.Run != "" {
 		run, _ := json.Marshal(running{Name: who.Name, Run: who.Run})
 		key := m.cfg.Prefix + runsKey + strconv.FormatInt(int64(lease), 16)
 		puts = append(puts, clientv3.OpPut(key, string(run), clientv3.WithLease(lease)))
 	}
-	first := clientv3.OpPut(changes, strconv.FormatInt(time.Now().UnixMilli(), 10))
-	again := clientv3.OpPut(changes, "", clientv3.WithIgnoreValue())
-	_, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(changes), "=", 0)).
-		Then(append([]clientv3.Op{first}, puts...)...).
-		Else(append([]clientv3.Op{again}, puts...)...).
-		Commit()
+	_, err := m.client.Txn(ctx).Then(puts...).Commit()
 	return err
 }
 

@@ -32,12 +32,7 @@
 // # While ZooKeeper is away
 //
 // A beat fails after half the ttl, or after a second if that is longer. Centres go on with the
-// last view. Sessions do not end while no server is there to end them. If its session has ended,
+// last view, but topics with limits for all nodes stop after the ttl. If ZooKeeper has lowered the ttl, it ends
+// sessions before that, and more than the limit can run. Sessions do not end while no server is there to end them. If its session has ended,
 // a node joins again with its next beat, in the last place.
-//
-// # Terms
-//
-// The term of a view is the creation time of the parent znode, in milliseconds, plus the number
-// of changes since. All nodes with the same view have the same term. If the store is lost and
-// begins anew, the terms are still higher.
 package zookeeper

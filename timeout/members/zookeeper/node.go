@@ -135,7 +135,7 @@ func (n *node) beat(who engine.Node, ttl time.Duration) (engine.View, error) {
 
 // join makes the missing znodes, and returns the view.
 func (n *node) join(s *session, who engine.Node) (engine.View, error) {
-	data, _ := json.Marshal(who) // strings can always be written
+	data := recordOf(s, who)
 	for range tries {
 		there, stat, err := s.conn.Exists(n.m.cfg.Path)
 		if err != nil {
@@ -148,7 +148,7 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 			continue
 		}
 		joined := n.child.Load() != nil && !n.unsure && sameTopics(n.topics, who.Topics)
-		if joined && term(stat) == n.last.term {
+		if joined && n.last.isOf(stat) {
 			return n.last.view(), nil
 		}
 		children, stat, err := s.conn.Children(n.m.cfg.Path)
@@ -207,10 +207,15 @@ func (n *node) meet(s *session, who engine.Node) (other string) {
 		n.others[child] = stat.Version
 	}
 	if child := n.child.Load(); n.others != nil && child != nil {
-		data, _ := json.Marshal(who)
-		_, _ = s.conn.Set(n.m.cfg.Path+"/"+*child, data, -1)
+		_, _ = s.conn.Set(n.m.cfg.Path+"/"+*child, recordOf(s, who), -1)
 	}
 	return other
+}
+
+// recordOf returns the data of a node's znode in a session.
+func recordOf(s *session, who engine.Node) []byte {
+	data, _ := json.Marshal(record{who, s.ttl.Milliseconds()}) // strings can always be written
+	return data
 }
 
 // create makes the node's znode. If the answer is lost, the next round finds the znode by its mark.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -15,17 +16,23 @@ import (
 
 // snapshot is the content of ZooKeeper at one time.
 type snapshot struct {
-	term    int64
-	ctime   int64 // creation time of the parent, in milliseconds
-	version int32 // number of writes to the parent's data since
-	nodes   []engine.Node
-	known   map[string]engine.Node // by name of the znode
+	ctime    int64 // creation time of the parent, in milliseconds
+	cversion int32 // number of children that have come or gone since
+	version  int32 // number of writes to the parent's data since: of changes of topics
+	nodes    []engine.Node
+	ttl      time.Duration     // the longest of them
+	known    map[string]record // by name of the znode
 }
 
-// term returns the term of the children of a znode. A child that comes or goes adds one to
-// Cversion. A child that changes its topics adds one to Version.
-func term(parent *zk.Stat) int64 {
-	return parent.Ctime + int64(parent.Cversion) + int64(parent.Version)
+// record is the data of a node's znode.
+type record struct {
+	engine.Node
+	Millis int64 `json:"ttl"`
+}
+
+// isOf reports whether the children of the znode are still the same, with the same topics.
+func (s snapshot) isOf(parent *zk.Stat) bool {
+	return s.ctime == parent.Ctime && s.cversion == parent.Cversion && s.version == parent.Version
 }
 
 // next returns the snapshot of the children. It reads only the data that may have changed.
@@ -34,7 +41,7 @@ func (s snapshot) next(conn *zk.Conn, path string, children []string, parent *zk
 	if s.ctime != parent.Ctime || s.version != parent.Version {
 		old = nil
 	}
-	seen := snapshot{term: term(parent), ctime: parent.Ctime, version: parent.Version, known: make(map[string]engine.Node)}
+	seen := snapshot{ctime: parent.Ctime, cversion: parent.Cversion, version: parent.Version, known: make(map[string]record)}
 	for _, child := range inOrder(children) {
 		node, ok := old[child]
 		if !ok {
@@ -48,7 +55,8 @@ func (s snapshot) next(conn *zk.Conn, path string, children []string, parent *zk
 		}
 		seen.known[child] = node
 		node.Run = "" // views have none
-		seen.add(node)
+		seen.add(node.Node)
+		seen.ttl = max(seen.ttl, time.Duration(node.Millis)*time.Millisecond)
 	}
 	return seen, nil
 }
@@ -65,7 +73,7 @@ func (s *snapshot) add(node engine.Node) {
 }
 
 func (s snapshot) view() engine.View {
-	return engine.View{Term: s.term, Nodes: slices.Clone(s.nodes)}
+	return engine.View{Nodes: slices.Clone(s.nodes), TTL: s.ttl}
 }
 
 // inOrder returns the znodes of nodes among the children, oldest first.

@@ -1,3 +1,2 @@
-WITH gone AS (DELETE FROM {s}.hw_topics WHERE name = $1 RETURNING no),
-fences AS (DELETE FROM {s}.hw_fences f USING gone WHERE f.topic = gone.no)
+WITH gone AS (DELETE FROM {s}.hw_topics WHERE name = $1 RETURNING no)
 INSERT INTO {s}.hw_dropped (no, at) SELECT no, {now} FROM gone

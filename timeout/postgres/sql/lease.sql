@@ -1,13 +1,11 @@
 -- Leases at most $6 of what is due, and looks at $3. What has been due for less than $2 is left alone.
 -- State and filed are compared again when a row is locked: somebody may have leased the task meanwhile.
 WITH {clock},
-{front $11},
+{front $8},
 p AS MATERIALIZED (
     SELECT p.no, p.attempts
-    FROM {s}.hw_topics p, clock
-    WHERE p.no = $1 AND NOT p.paused AND NOT EXISTS (
-        SELECT FROM {s}.hw_fences f
-        WHERE f.topic = $1 AND f.slot = ANY ($7::smallint[]) AND f.term > $8::bigint AND f.at > clock.now - $9::bigint)
+    FROM {s}.hw_topics p
+    WHERE p.no = $1 AND NOT p.paused
 ),
 -- The last that could be leased if nothing was outlived: what was outlived later has to wait. It
 -- is looked for where something was.
@@ -41,7 +39,7 @@ picked AS MATERIALIZED (
         FROM (SELECT *, false AS early FROM outlived UNION ALL SELECT * FROM fresh) k
         WINDOW earlier AS (ORDER BY k.filed, k.id ROWS UNBOUNDED PRECEDING)
     ) k
-    WHERE k.before <= $10::bigint AND k.leased <= $6
+    WHERE k.before <= $7::bigint AND k.leased <= $6
 ),
 {give}
 RETURNING 0::bigint, t.lease, k.state = 2, {task}

@@ -1,27 +1,23 @@
--- beat(name, ttl, topics, run): the node is there for ttl. It returns the term, then name, number
--- and topics of each, then the run of the node's record before, or '' if that was not alive. Runs
+-- beat(name, ttl, topics, run): the node is there for ttl. It returns name, number and topics of
+-- each, then the run of the node's record before, or '' if that was not alive. Runs
 -- have a key of their own: nodes of an earlier version read records without them.
 local ends, nodes, state, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local call = redis.call
 local time = call('TIME')
-local now, changed = time[1] * 1000 + math.floor(time[2] / 1000), false
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local before = ''
-local term = tonumber(call('HGET', state, 'term') or 0)
-if term == 0 then term = now end
 
 for _, name in ipairs(call('ZRANGE', ends, '-inf', now, 'BYSCORE')) do
   if name ~= ARGV[1] then
     call('ZREM', ends, name)
     call('HDEL', nodes, name)
     call('HDEL', runs, name)
-    changed = true
   end
 end
 
 local kept = call('HGET', nodes, ARGV[1])
 local number = kept and call('ZSCORE', ends, ARGV[1]) and struct.unpack('>I8', kept)
 if ARGV[2] == '' then -- leave
-  if kept then changed = true end
   call('ZREM', ends, ARGV[1])
   call('HDEL', nodes, ARGV[1])
   call('HDEL', runs, ARGV[1])
@@ -31,7 +27,6 @@ else
   if run ~= ARGV[4] then call('HSET', runs, ARGV[1], ARGV[4]) end
   if not number or late then number = call('HINCRBY', state, 'number', 1) end
   local record = struct.pack('>I8I8', number, ARGV[2]) .. ARGV[3]
-  if not kept or late or string.sub(kept, 17) ~= ARGV[3] then changed = true end
   if kept ~= record then call('HSET', nodes, ARGV[1], record) end
   call('ZADD', ends, now + ARGV[2], ARGV[1])
 end
@@ -39,10 +34,6 @@ if call('HLEN', runs) > call('HLEN', nodes) then -- a node of an earlier version
   for _, name in ipairs(call('HKEYS', runs)) do
     if call('HEXISTS', nodes, name) == 0 then call('HDEL', runs, name) end
   end
-end
-if changed then term = term + 1 end
-if changed or call('HEXISTS', state, 'term') == 0 then
-  call('HSET', state, 'term', string.format('%.0f', term))
 end
 
 -- An end with more before it than a node's ttl was set before the clock was stepped back.
@@ -52,4 +43,4 @@ for i = 1, #last, 2 do
   local _, ttl = struct.unpack('>I8I8', record)
   if tonumber(last[i + 1]) > now + ttl then call('ZADD', ends, now + ttl, last[i]) end
 end
-return {string.format('%.0f', term), call('HGETALL', nodes), before}
+return {call('HGETALL', nodes), before}

@@ -1,27 +1,27 @@
--- expire(node, lease, max, term, count, late, by, then for each outcome: id, lease, as, after, error):
+-- expire(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
 -- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set, "f" the
 -- same with an error.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
 -- anew. A due task without a body is lost: the script forgets it and returns its id.
-local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 'termat', 'big')
+local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'big')
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local present, latest = text(now), text(now - ARGV[6])
-local term, count, by = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
+local present, latest = text(now), text(now - ARGV[5])
+local count, by = tonumber(ARGV[4]), tonumber(ARGV[6])
 local settled = {}
 if by > 0 and now > by then max = 0 end
 
 if count > 0 then
   local ids = {}
-  for i = 1, count do ids[i] = ARGV[5 * i + 3] end
+  for i = 1, count do ids[i] = ARGV[5 * i + 2] end
   local records = call('HMGET', a, unpack(ids))
   local seen, left, forget = {}, {}, {}
   local again, finished, dead, update = {}, {}, {}, {}
   for i = 1, count do
-    local base, id, record = 5 * i + 2, ids[i], records[i]
+    local base, id, record = 5 * i + 1, ids[i], records[i]
     local own = record and not seen[id] and sub(record, 1, 7) == ARGV[base + 2]
     settled[i] = own and '1' or '0'
     if own then
@@ -60,19 +60,6 @@ if count > 0 then
   if #dead > 0 then call('ZADD', d, unpack(dead)) end
 end
 
--- A term is remembered for half a minute, so it is enough to note it from time to time. A note from
--- the future was made before the clock was stepped back.
-local fenced = false
-if max > 0 and term > 0 then
-  local last, seen = tonumber(meta[6] or 0), tonumber(meta[7] or 0)
-  if term < last and now - seen < 30000 then
-    fenced = true
-    if seen > now then call('HSET', m, 'termat', now) end
-  elseif term ~= last or now - seen >= 1000 or seen > now then
-    call('HSET', m, 'term', ARGV[4], 'termat', now)
-  end
-end
-
 -- outlived is the error of an attempt after the end of its lease, and the history.
 local function outlived(record)
   local _, past = split(record)
@@ -82,7 +69,7 @@ end
 
 local paused = meta[5] == '1'
 local ids, bodies, records, number, late, died, lost = {}, {}, {}, 0, 0, {}, {}
-if max > 0 and not fenced and not paused then
+if max > 0 and not paused then
   -- A lease with more before it than it is long was given before the clock was stepped back.
   local last = call('ZRANGE', p, '0', '0', 'REV', 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now + lease then
@@ -126,7 +113,7 @@ if max > 0 and not fenced and not paused then
     total = total + 1
     ids[total], scores[total] = fresh[i], fresh[i + 1]
   end
-  if meta[8] then -- large bodies: not more than a MiB of them
+  if meta[6] then -- large bodies: not more than a MiB of them
     local room = 1048576
     for i = 1, total do
       room = room - call('HSTRLEN', b, ids[i])
@@ -202,4 +189,4 @@ if not paused then
     after, backlog = 1, 1
   end
 end
-return {now, after, backlog, fenced and 1 or 0, table.concat(settled), number, late, bodies, died, lost}
+return {now, after, backlog, table.concat(settled), number, late, bodies, died, lost}

@@ -45,7 +45,6 @@ type NodeStats struct {
 // Members is engine.View.
 type Members struct {
 	Node   string        `json:"node"`
-	Term   int64         `json:"term"`
 	Leader string        `json:"leader"`
 	Nodes  []engine.Node `json:"nodes"`
 }

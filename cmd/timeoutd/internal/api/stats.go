@@ -39,7 +39,7 @@ func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
 
 func (h *Handler) members() wire.Members {
 	view := h.centre.View()
-	return wire.Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
+	return wire.Members{Node: h.centre.Node(), Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
 }
 
 // look returns figures of a moment ago, or new ones.

@@ -156,8 +156,8 @@ func over(text string, width, height int) *bytes.Buffer {
 // draw writes figures. With earlier ones it adds rates.
 func draw(w io.Writer, stats wire.Stats, before *wire.Stats) error {
 	m := stats.Members
-	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(clock), clean(stats.Node), clean(stats.Engine),
-		len(m.Nodes), clean(cmp.Or(m.Leader, "nobody")), m.Term)
+	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s\n", stats.At.Local().Format(clock), clean(stats.Node), clean(stats.Engine),
+		len(m.Nodes), clean(cmp.Or(m.Leader, "nobody")))
 	switch missing := stats.Sums.Missing; {
 	case len(m.Nodes) > 1 && !stats.Sums.Asked:
 		fmt.Fprintln(w, "DONE to LATE P99 are of this node alone, the rest is of all")

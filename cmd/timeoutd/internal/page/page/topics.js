@@ -85,7 +85,7 @@ function drawOwners(list, strip, stats, topic) {
 
 function drawNodes(body, note, stats) {
   const m = stats.members, all = stats.topics.reduce((sum, t) => sum + t.owners.length, 0);
-  setText(note, m.nodes.length ? `term ${m.term}, led by ${m.leader}` : "");
+  setText(note, m.nodes.length ? `led by ${m.leader}` : "");
   if (!m.nodes.length) {
     body.replaceChildren(h("tr", {}, h("td", { class: "empty", colspan: 4 }, "No node is known of yet.")));
     return;
