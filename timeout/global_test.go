@@ -505,10 +505,13 @@ func (l *late) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (e
 func TestANodeWhosePartEndsDuringAnAskRunsAllLater(t *testing.T) {
 	for off := time.Duration(0); off < time.Second; off += 200 * time.Millisecond {
 		inBubble(t, func(t *testing.T) {
-			c := newCrew(t)
-			members := &severed{Members: c.kept}
-			a := c.join("a", &late{Engine: c.kept, expire: 100 * time.Millisecond}, members)
-			pass(off)
+			kept, err := memory.New(coarse)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = kept.Close() })
+			members := &severed{Members: kept}
+			a := rigOn(t, &late{Engine: kept, expire: 50 * time.Millisecond}, timeout.Config{Node: "a", Members: members, Topic: timeout.Topic{GlobalConcurrency: 16}})
+			require.NoError(t, a.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+			pass(time.Second + off)
 			tasks := 0
 			trickle := func(d time.Duration) {
 				for ; d > 0; d -= 100 * time.Millisecond {
@@ -529,10 +532,10 @@ func TestANodeWhosePartEndsDuringAnAskRunsAllLater(t *testing.T) {
 	}
 }
 
-func TestANodeKeepsItsPartIfEachAnswerTakesAThirdOfTheTTL(t *testing.T) {
+func TestANodeKeepsItsPartWhileEachAnswerTakesLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newCrew(t)
-		slow := &late{Engine: c.kept, rest: 10 * time.Second / 3}
+		slow := &late{Engine: c.kept, rest: 4 * time.Second} // of a TTL of ten
 		c.join("a", slow, nil)
 		c.join("b", slow, nil)
 		pass(40 * time.Second)
