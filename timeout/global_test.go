@@ -588,3 +588,22 @@ func TestAGlobalLimitSetWhileANodeJoinsHolds(t *testing.T) {
 		c.runs(5*time.Second, crewLimit)
 	})
 }
+
+// While the node was away, another one had all slots for a time that it knows nothing of.
+func TestANodeThatComesBackCountsNothingAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newCrew(t)
+		members := &severed{Members: c.kept}
+		c.join("a", c.kept, members)
+		b := c.join("b", c.kept, nil)
+		x := c.join("c", c.kept, nil)
+		c.runs(30*time.Second, 0)
+		members.off.Store(true)
+		c.runs(30*time.Second, crewLimit/3)
+		require.NoError(t, x.stop())
+		c.runs(10*time.Second, crewLimit/3)
+		members.off.Store(false)
+		c.runs(30*time.Second, crewLimit/3)
+		require.NotZero(t, b.stats().Running)
+	})
+}

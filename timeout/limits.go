@@ -49,11 +49,8 @@ func allowed(topic Topic, slots []int) (places int, perSecond float64) {
 func limited(topic Topic) bool { return topic.GlobalConcurrency > 0 || topic.GlobalRate > 0 }
 
 // contended reports whether another node that has not gone has a smaller part of the limits by the later owners. It may
-// not know them yet. Before the first owners, any node may have any part.
+// not know them yet.
 func contended(topic Topic, node string, before, later []string, gone func(node string) bool) bool {
-	if before == nil {
-		return true
-	}
 	others := slices.Compact(slices.Sorted(slices.Values(before)))
 	return slices.ContainsFunc(others, func(other string) bool {
 		if other == node || gone(other) {
@@ -86,12 +83,12 @@ func (w *worker) assign(owners []string, gone func(node string) bool, began time
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if !lasts(w.fresh, now) { // others may have counted this node out
+	member := lasts(w.fresh, now) // else others may have counted this node out
+	if !member {
 		w.counted, w.since = nil, now
-		gone = func(string) bool { return false }
 	}
 	if w.owners == nil || owners != nil && !slices.Equal(owners, w.owners) {
-		w.trade(owners, gone, now)
+		w.trade(owners, member && !contended(w.topic, w.c.cfg.Node, w.owners, owners, gone), now)
 		w.handover = now.Add(wait + wait/2) // until the last of the nodes counts its slots
 	}
 	if wait == 0 || began.Sub(w.since) >= wait {
@@ -101,12 +98,11 @@ func (w *worker) assign(owners []string, gone func(node string) bool, began time
 	w.deal(now)
 }
 
-// trade takes other owners. w.mu must be held.
-func (w *worker) trade(owners []string, gone func(node string) bool, now time.Time) {
+// trade takes other owners. New slots count at once, or later. w.mu must be held.
+func (w *worker) trade(owners []string, atOnce bool, now time.Time) {
 	if !now.Before(w.handover) {
 		w.handed = nil
 	}
-	atOnce := !contended(w.topic, w.c.cfg.Node, w.owners, owners, gone)
 	var slots, counted []int
 	if owners != nil {
 		slots = []int{} // nil means all
