@@ -535,7 +535,7 @@ func TestANodeWhosePartEndsDuringAnAskRunsAllLater(t *testing.T) {
 func TestANodeKeepsItsPartWhileEachAnswerTakesLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newCrew(t)
-		slow := &late{Engine: c.kept, rest: 4 * time.Second} // of a TTL of ten
+		slow := &late{Engine: c.kept, rest: 4700 * time.Millisecond} // of a TTL of ten seconds
 		c.join("a", slow, nil)
 		c.join("b", slow, nil)
 		pass(40 * time.Second)
@@ -551,6 +551,7 @@ func TestTheGlobalLimitHoldsBesideANodeWithALongerTTL(t *testing.T) {
 		for _, node := range []timeout.Config{{Node: "a", TTL: time.Minute, Topic: topic}, {Node: "b", TTL: 3 * time.Second, Topic: topic}} {
 			r := rigOn(t, c.kept, node)
 			require.NoError(t, r.Handle("orders", c.handler(crewTask)))
+			pass(time.Second)
 			c.runs(25*time.Second, crewLimit/2)
 		}
 		c.runs(70*time.Second, crewLimit/2)

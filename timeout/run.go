@@ -105,7 +105,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin, topics *t
 	c.mu.Lock()
 	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // a later one may still come in time
+	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // so that one that hangs leaves time for another
 	began := time.Now()
 	view, err := c.members.Beat(beating, node, c.cfg.TTL)
 	beaten()
@@ -137,10 +137,10 @@ type topicsLook struct {
 	err        error           // of the last one
 }
 
-// take begins a look unless one is under way, and waits for it for a part of the TTL. Later its end makes Run go on. It
-// returns the error of the last one.
+// take begins a look unless one is under way, and waits for it a little. Later its end makes Run go on. It returns the error
+// of the last one.
 func (t *topicsLook) take(ctx context.Context, c *Center) error {
-	wait := c.cfg.TTL / 6
+	wait := c.cfg.TTL / 50
 	if t.done == nil {
 		began, done := time.Now(), make(chan error, 1)
 		t.done = done

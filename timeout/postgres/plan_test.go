@@ -150,11 +150,11 @@ func TestALookInSomeSlotsReadsUpToTheFirstTask(t *testing.T) {
 	}
 	set(t, e, tasks...)
 	of := func(slots ...int16) int {
-		return rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, slots, 7, nil, 0, 1, postgres.Window, postgres.UnknownFront)
+		return rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, slots, 7, postgres.Window, postgres.UnknownFront)
 	}
 	require.Less(t, of(0, 2, 4, 6), 100)
 	require.LessOrEqual(t, of(900), 1001, "no task is in such a slot")
-	require.LessOrEqual(t, rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, nil, 7, nil, 0, 1, nil, postgres.UnknownFront), 2)
+	require.LessOrEqual(t, rowsRead(t, e, "hw_tasks", e.Statements().Peek, 1, nil, 7, nil, postgres.UnknownFront), 2)
 }
 
 func TestAVerbReadsItsOwnTopicsOnly(t *testing.T) {

@@ -79,7 +79,7 @@ func changeDuringALease(t *testing.T, e *postgres.Engine, change func(*testing.T
 	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_xact_lock(42)")
 	require.NoError(t, err)
 
-	lease, args := e.Statements().Lease, []any{1, 0, 10, 3600000, "a", 10, nil, 0, 1, 1000, postgres.UnknownFront}
+	lease, args := e.Statements().Lease, []any{1, 0, 10, 3600000, "a", 10, 1000, postgres.UnknownFront}
 	if own {
 		lease, args = e.Statements().LeaseOwn, append(args, []int16{0, 1, 2, 3, 4, 5, 6, 7}, 7, 100)
 	}

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -66,7 +65,6 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	for _, statement := range []string{
-		"CREATE TABLE hw_fences (topic INTEGER NOT NULL)",
 		"ALTER TABLE hw_members DROP COLUMN ttl",
 		"ALTER TABLE hw_members DROP COLUMN run",
 		"ALTER TABLE hw_tasks DROP COLUMN created",
@@ -105,48 +103,6 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	require.NoError(t, db.QueryRow("SELECT count(*) FROM pragma_index_info('hw_executions_by_time')").Scan(&columns))
 	require.Equal(t, 2, columns)
 	require.NoError(t, db.Close())
-}
-
-// A process of an earlier version has leased from a topic with a limit for all nodes, and still runs: it reads fences and the
-// number of the view.
-func TestAProcessThatNeedsFencesStillFindsThem(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tasks.db")
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
-	defer db.Close()
-	exec := func(statements string) {
-		_, err := db.Exec(statements)
-		require.NoError(t, err)
-	}
-	files, err := filepath.Glob("sql/*.sql")
-	require.NoError(t, err)
-	for _, file := range files[:6] {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		exec(string(text))
-	}
-	exec(`INSERT INTO hw_meta (name, value) VALUES ('schema', 6);
-		UPDATE hw_meta SET value = 7 WHERE name = 'term';
-		INSERT INTO hw_topics (name, config) VALUES ('t', '{"name":"t","slots":8,"global_concurrency":16}');
-		INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) VALUES (1, 'waits', 0, 1, 1000, 1000, 5);
-		INSERT INTO hw_fences (topic, slot, term, until) VALUES (1, 0, 7, 9999999999999), (1, 1, 6, 1000);
-		INSERT INTO hw_members (name, topics, until, ttl, run) VALUES ('a', '["t"]', 9999999999999, 10000, 'x')`)
-	e := openEngine(t, path)
-	topics, err := e.Topics(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 16, topics[0].GlobalConcurrency)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "b", Max: 2, Lease: time.Minute, Slots: []int{0}})
-	require.NoError(t, err)
-	require.Len(t, batch.Leased, 1)
-	view, err := e.Beat(t.Context(), engine.Node{Name: "b"}, time.Minute)
-	require.NoError(t, err)
-	require.Equal(t, []engine.Node{{Name: "a", Topics: []string{"t"}}, {Name: "b"}}, view.Nodes)
-	_, err = e.Upkeep(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, e.DropTopic(t.Context(), "t"))
-	var left int
-	require.NoError(t, db.QueryRow("SELECT (SELECT count(*) FROM sqlite_master WHERE name = 'hw_fences') + (SELECT count(*) FROM hw_meta WHERE name = 'term')").Scan(&left))
-	require.Equal(t, 2, left)
 }
 
 func TestTablesOfANewerVersionAreRefused(t *testing.T) {
