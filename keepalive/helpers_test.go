@@ -53,6 +53,13 @@ func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	return c.guard, k.admit(c.guard, c, c, remote)
 }
 
+// taken is take without the lock.
+func (s *shares) taken(key string, most int) (*share, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(key, most)
+}
+
 // keys returns the number of keys with connections.
 func (s *shares) keys() int {
 	s.mu.Lock()
