@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
@@ -123,6 +124,15 @@ type binder struct{ *Keeper }
 
 func (b binder) LastWords(conn any, reason net.Error) []byte {
 	return b.lastWords(conn, reason.(Reason))
+}
+
+func (b binder) SayLast(c *os.File, words []byte, asked bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	b.refusals.add(b.newRefusal(c, raw, words, asked))
 }
 
 func (b binder) Logger() *slog.Logger { return b.log }
