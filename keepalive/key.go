@@ -87,10 +87,7 @@ const gone = -1 // a place
 func (g *Guard) member() *member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if u := g.extrasNow(); u != nil {
-		return u.member
-	}
-	return nil
+	return g.extrasNow().member
 }
 
 // share returns the share that the connection has, or nil. It changes with shares.mu held only.
@@ -133,11 +130,8 @@ func (g *Guard) counted(m *member, taken *share) (before *member, share *share) 
 	if r := g.rare.Load(); r != nil {
 		share, r.share = r.share, taken
 	}
-	if m != nil {
-		g.extrasLocked()
-	}
-	if u := g.extrasNow(); u != nil {
-		before, u.member = u.member, m
+	if before = g.extrasNow().member; before != m {
+		g.extrasLocked().member = m
 	}
 	return before, share
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"reflect"
 	"sync"
@@ -128,17 +127,6 @@ func (g *Guard) crowded() {
 	g.closed(ReasonFull)
 }
 
-// setHeader is Header of the Binding.
-func (g *Guard) setHeader(size int) {
-	header := uint64(math.MaxUint64)
-	if size >= 0 {
-		header = uint64(size)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.extrasLocked().header = header
-}
-
 // signs returns how many of the bytes that have arrived are the peer's own.
 func (g *Guard) signs(arrived uint64) uint64 {
 	if g.rare.Load() == nil {
@@ -146,24 +134,7 @@ func (g *Guard) signs(arrived uint64) uint64 {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if u := g.extrasNow(); u != nil {
-		return arrived - min(arrived, u.header)
-	}
-	return arrived
-}
-
-// move notes another address of the peer, and counts the connection for that one's key, unless it has a key of SetKey. One
-// goroutine at a time may call it.
-func (g *Guard) move(remote net.Addr) error {
-	if !g.isOpen() {
-		return ErrNotGuarded
-	}
-	err := g.countAddress(remote)
-	g.keeper.countRefused(err)
-	if err == nil {
-		g.setRemote(remote)
-	}
-	return err
+	return arrived - min(arrived, g.extrasNow().header)
 }
 
 // setRemote notes the address of the peer.
