@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/socket"
+	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 )
 
 const (
@@ -42,7 +43,7 @@ func control(c net.Conn, f func(fd uintptr)) error {
 
 // tells reports whether the socket of a connection knows when bytes last arrived.
 func tells(c net.Conn) (yes bool) {
-	_ = control(c, func(fd uintptr) { yes = socketTells(fd) })
+	_ = control(c, func(fd uintptr) { yes = tcpsocket.Tells(fd) })
 	return yes
 }
 

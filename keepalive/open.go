@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
@@ -80,7 +81,7 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 }
 
 // meet notes whether the socket of a new connection knows when bytes last arrived.
-func (g *Guard) meet(fd uintptr) { g.setFlag(flagTells, socketTells(fd)) }
+func (g *Guard) meet(fd uintptr) { g.setFlag(flagTells, tcpsocket.Tells(fd)) }
 
 // flagsOf returns the flags of a connection.
 func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
