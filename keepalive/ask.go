@@ -148,7 +148,7 @@ func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 		return 0, false
 	}
 	g.mu.Lock()
-	if u := g.extrasNow(); u != nil && u.probed != 0 {
+	if u := g.extrasNow(); u.probed != 0 {
 		roundTrip = time.Duration(max(0, g.keeper.now()-u.probed)) // just after a stop, now may be the last look at the clock
 		u.probed, u.roundTrip = 0, roundTrip
 		if roundTrip > 0 {

@@ -3,8 +3,9 @@ package keepalive
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
-	"time"
+	"os"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -64,9 +65,18 @@ func (b binding) Decide() {
 	}
 }
 
-func (b binding) Header(size int) { b.setHeader(size) }
-func (b binding) Release() bool   { return b.release() }
-func (b binding) Lose()           { b.lose() }
+func (b binding) Header(size int) {
+	header := uint64(math.MaxUint64)
+	if size >= 0 {
+		header = uint64(size)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.extrasLocked().header = header
+}
+
+func (b binding) Release() bool { return b.release() }
+func (b binding) Lose()         { b.lose() }
 
 func (b binding) Identify(remote net.Addr) net.Error {
 	if b.identify(remote) || !b.release() {
@@ -76,7 +86,18 @@ func (b binding) Identify(remote net.Addr) net.Error {
 	return ReasonFull
 }
 
-func (b binding) Move(remote net.Addr) error { return b.move(remote) }
+// Move leaves a connection with a key of SetKey at that.
+func (b binding) Move(remote net.Addr) error {
+	if !b.isOpen() {
+		return ErrNotGuarded
+	}
+	err := b.countAddress(remote)
+	b.keeper.countRefused(err)
+	if err == nil {
+		b.setRemote(remote)
+	}
+	return err
+}
 
 func (b binding) Reason() net.Error {
 	if why := b.reason(); why != 0 {
@@ -97,17 +118,9 @@ func (b binding) Closed(byPeer bool) {
 	b.closed(why)
 }
 
-func (b binding) Upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
-	return b.upgrade(probe, farewell)
-}
-
 func (b binding) Hold(by int32)            { b.hold(by) }
 func (b binding) CountBacklog(counts bool) { b.setFlag(flagBacklog, counts) }
-func (b binding) Exchanges(ending func(), closeLayers func() error) {
-	b.exchanges(ending, closeLayers)
-}
-func (b binding) Exchange(underWay bool) { b.exchange(underWay) }
-func (b binding) Begins(begins bool)     { b.setFlag(flagBegins, begins) }
+func (b binding) Begins(begins bool)       { b.setFlag(flagBegins, begins) }
 
 // Binder returns what an adapter calls for the Keeper, or nil for one that New has not made: nil and the zero Keeper
 // can keep nobody, and a function that takes a Keeper should refuse both at once. Programs don't need it.
@@ -123,6 +136,15 @@ type binder struct{ *Keeper }
 
 func (b binder) LastWords(conn any, reason net.Error) []byte {
 	return b.lastWords(conn, reason.(Reason))
+}
+
+func (b binder) SayLast(c *os.File, words []byte, asked bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	b.refusals.add(b.newRefusal(c, raw, words, asked))
 }
 
 func (b binder) Logger() *slog.Logger { return b.log }

@@ -106,33 +106,26 @@ type checks struct {
 	at  []rules.Time // by their order in the config
 }
 
-// next returns the check that comes first, and when: 0 without any.
+// next returns the check that comes first, and when.
 func (c *checks) next() (i int, at rules.Time) {
-	if c == nil {
-		return 0, 0
-	}
 	at = slices.Min(c.at)
 	return slices.Index(c.at, at), at
 }
 
 // checksNow returns when the next check comes, of the policy in force, or 0. mu must be held.
 func (g *Guard) checksNow(p *policy, now rules.Time) rules.Time {
-	u := g.extrasNow()
-	switch {
-	case len(p.Checks) == 0:
-		if u != nil {
-			u.checks = nil
-		}
+	if len(p.Checks) == 0 {
 		return 0
-	case u == nil || u.checks == nil || u.checks.set != p.checks:
-		c := &checks{set: p.checks, at: make([]rules.Time, len(p.Checks))}
+	}
+	c := g.extrasNow().checks
+	if c == nil || c.set != p.checks {
+		c = &checks{set: p.checks, at: make([]rules.Time, len(p.Checks))}
 		for i, check := range p.Checks {
 			c.at[i] = now.Add(check.Every)
 		}
-		u = g.extrasLocked()
-		u.checks = c
+		g.extrasLocked().checks = c
 	}
-	_, at := u.checks.next()
+	_, at := c.next()
 	return at
 }
 

@@ -109,17 +109,9 @@ func (g *Guard) closed(reason Reason) {
 func (g *Guard) forget(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
-	var share *share
-	if m := g.rare.Load(); m != nil {
-		share, m.share = m.share, nil
-	}
-	var member *member
-	if u := g.extrasNow(); u != nil {
-		member, u.member = u.member, nil
-	}
+	member, share := g.counted(nil, nil)
 	g.mu.Unlock()
-	g.keeper.shares.giveBack(share)
-	g.keeper.shares.dropMember(member)
+	g.keeper.shares.leave(share, member)
 	g.endContext(why)
 }
 

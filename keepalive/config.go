@@ -107,9 +107,10 @@ type Config struct {
 	// httpkeepalive.Refuse. They are written when the peer has said something, or after half of Closing.Timeout: an HTTP
 	// client takes no answer before it has asked. Then the connection stays until its peer has closed it, for
 	// Closing.Timeout at most, and unguarded. Half of the descriptors that MaxConns spares are for such connections, and 1,024
-	// at most. Of more, the first leaves early, and on gnet the next one gets no words. conn is the connection inside, or
+	// at most. Of more, the first leaves early. conn is the connection inside, or
 	// the gnet.Conn. OnRefuse is called by Accept and Keeper.Conn, by a Read behind a PROXY header, or in the event loop, and
-	// must not block. It is for net on Unix systems, and for gnet, unless the handler there has an OnRefuse of its own. The
+	// must not block. It is for net on Unix systems, and for gnet, which writes them at once on Windows, unless the handler there
+	// has an OnRefuse of its own. The
 	// words are written below TLS: leave OnRefuse nil with TLS around the Keeper. TLS inside gets none.
 	OnRefuse func(conn any, reason Reason) (words []byte)
 

@@ -126,10 +126,13 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 				return guards[:i]
 			}
 		}
-		g.dismiss(ReasonDrain)
+		g.dismiss(ReasonDrain, toDrain)
 	}
 	return guards
 }
+
+// toDrain returns the state of a connection of a drain: none stays.
+func toDrain(s rules.State) (rules.State, bool) { return s.Dismissed(rules.Drain), true }
 
 // hurry closes dismissed connections at once. It returns how many it has cut in the middle of a request.
 func (k *Keeper) hurry(dismissed []*Guard) (cut int) {

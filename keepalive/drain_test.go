@@ -143,7 +143,7 @@ func TestADrainWithoutTimeGivesFarewellsTheirs(t *testing.T) {
 			k := newKeeper(t, Config{Timeout: time.Minute})
 			conn, peer := pipe(k)
 			said := false
-			require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+			require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) {
 				time.Sleep(slow)
 				_, err := conn.Write([]byte("bye"))
 				said = err == nil
@@ -184,14 +184,14 @@ func TestADrainWaitsForExchanges(t *testing.T) {
 			k := newKeeper(t, Config{Timeout: 2 * time.Hour, OnClose: func(any, Reason) { ended = time.Now() }})
 			conn, _ := pipe(k)
 			begin := time.Now()
-			Of(conn).exchanges(func() { told++ }, nil)
+			Of(conn).Binding().Exchanges(func() { told++ }, nil)
 			if test.exchange > 0 {
-				Of(conn).exchange(true)
+				Of(conn).Binding().Exchange(true)
 				time.AfterFunc(test.exchange, func() {
 					if test.hijacked {
-						Of(conn).exchanges(nil, nil)
+						Of(conn).Binding().Exchanges(nil, nil)
 					} else {
-						Of(conn).exchange(false)
+						Of(conn).Binding().Exchange(false)
 					}
 				})
 			}
@@ -237,12 +237,12 @@ func TestADrainLeavesTimeForAnUpgrade(t *testing.T) {
 			conn, peer := pipe(k)
 			drained(t, peer)
 			begin, g := time.Now(), Of(conn)
-			g.exchanges(func() {}, nil)
-			g.exchange(true)
-			time.AfterFunc(hijacked, func() { g.exchanges(nil, nil) })
+			g.Binding().Exchanges(func() {}, nil)
+			g.Binding().Exchange(true)
+			time.AfterFunc(hijacked, func() { g.Binding().Exchanges(nil, nil) })
 			if test.upgrade > 0 {
 				time.AfterFunc(test.upgrade, func() {
-					require.NoError(t, g.upgrade(noProbe, func(why net.Error, _ time.Time) { said = why.(Reason) }), name)
+					require.NoError(t, g.Binding().Upgrade(noProbe, func(why net.Error, _ time.Time) { said = why.(Reason) }), name)
 				})
 			}
 			time.Sleep(test.drain)
@@ -260,8 +260,8 @@ func TestTheGraceOfAnAgeEndsDuringADrain(t *testing.T) {
 			k := newKeeper(t, Config{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1, Grace: 10 * time.Second}, Closing: Closing{MaxPerSecond: 1}})
 			conn, _ := pipe(k)
 			begin := time.Now()
-			Of(conn).exchanges(func() {}, nil)
-			Of(conn).exchange(true)
+			Of(conn).Binding().Exchanges(func() {}, nil)
+			Of(conn).Binding().Exchange(true)
 			time.Sleep(drain)
 			require.NoError(t, k.Drain(t.Context(), 0))
 			require.Equal(t, 70*time.Second, time.Since(begin).Truncate(time.Second), "%v", drain)
@@ -277,16 +277,16 @@ func TestExchangesMayBeginAfterTheDrain(t *testing.T) {
 		conn, _ := pipe(k)
 		g, told := Of(conn), false
 		require.True(t, g.enter(), "another decision is under way")
-		g.dismiss(ReasonDrain)
-		g.exchanges(func() { told = true }, nil)
+		g.dismiss(ReasonDrain, toDrain)
+		g.Binding().Exchanges(func() { told = true }, nil)
 		require.True(t, told)
-		g.exchange(true)
+		g.Binding().Exchange(true)
 		synctest.Wait()
 		require.True(t, g.leave())
 		g.Binding().Decide()
 		time.Sleep(time.Minute)
 		require.True(t, g.isOpen())
-		g.exchange(false)
+		g.Binding().Exchange(false)
 		time.Sleep(2 * lastWord)
 		require.False(t, g.isOpen())
 		require.EqualValues(t, 1, k.Stats().Closed[ReasonDrain])
@@ -300,13 +300,13 @@ func TestAnEndAfterTheProgramWasToldHasItsReason(t *testing.T) {
 		for _, hijacked := range []bool{false, true} {
 			conn, _ := pipe(k)
 			g := Of(conn)
-			g.exchanges(func() {}, nil)
-			g.exchange(true)
-			g.dismiss(ReasonDrain)
-			g.dismiss(ReasonDrain)
+			g.Binding().Exchanges(func() {}, nil)
+			g.Binding().Exchange(true)
+			g.dismiss(ReasonDrain, toDrain)
+			g.dismiss(ReasonDrain, toDrain)
 			if hijacked {
 				g.condemn(ReasonMaxAge)
-				g.dismiss(ReasonDrain)
+				g.dismiss(ReasonDrain, toDrain)
 			} else {
 				require.NoError(t, conn.Close())
 			}
@@ -341,10 +341,10 @@ func TestAMaximumAgeWaitsForExchanges(t *testing.T) {
 			k := newKeeper(t, cfg)
 			conn, _ := pipe(k)
 			begin := time.Now()
-			Of(conn).exchanges(func() { told <- time.Now() }, nil)
+			Of(conn).Binding().Exchanges(func() { told <- time.Now() }, nil)
 			if test.exchange > 0 {
-				Of(conn).exchange(true)
-				time.AfterFunc(test.exchange, func() { Of(conn).exchange(false) })
+				Of(conn).Binding().Exchange(true)
+				time.AfterFunc(test.exchange, func() { Of(conn).Binding().Exchange(false) })
 			}
 			time.Sleep(3 * time.Minute)
 			if test.dry {
@@ -382,12 +382,12 @@ func TestOnlyADrainForAProgramLeavesTheEndToItsLayers(t *testing.T) {
 				require.NoError(t, k.Binder().Drain(t.Context(), func() {})) // of nobody
 				k.Resume()
 				c, peer := pipe(k)
-				Of(c).exchanges(func() {}, func() error {
+				Of(c).Binding().Exchanges(func() {}, func() error {
 					_, err := io.WriteString(c, "alert")
 					return errors.Join(err, c.Close())
 				})
 				if test.underWay {
-					Of(c).exchange(true)
+					Of(c).Binding().Exchange(true)
 				}
 				said := make(chan []byte)
 				go func() {
@@ -451,7 +451,7 @@ func TestExchangesMayBeginAfterTheMaximumAge(t *testing.T) {
 			conn, _ := pipe(k)
 			time.Sleep(5 * time.Second)
 			told := false
-			Of(conn).exchanges(func() { told = true }, nil)
+			Of(conn).Binding().Exchanges(func() { told = true }, nil)
 			require.Equal(t, !dry, told)
 			require.NoError(t, conn.Close())
 			require.Equal(t, !dry, k.Stats().Closed[ReasonMaxAge] == 1)

@@ -19,12 +19,11 @@ type evidence struct {
 	taken    uint64        // bytes arrived and read
 	answered uint64        // bytes acknowledged by the peer
 	pending  bool          // the peer has not acknowledged everything written
-	unsent   bool          // some of that is not sent yet: the peer takes no more at the moment
 
 	flying bool          // some of that was sent
 	left   time.Duration // since the last of that was first sent, at least
 	busy   time.Duration // for how long some was pending since the opening, in all
-	queued int           // bytes not sent yet
+	queued int           // bytes of that not sent yet: the peer takes no more at the moment
 	room   bool          // there is room for more, of a socket that knows nothing else
 
 	roundTrip   time.Duration // by the kernel's estimate, or 0
@@ -64,7 +63,7 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 		Full:     e.full,
 		Acked:    e.answered,
 		Pending:  e.pending,
-		Backlog:  e.unsent && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
+		Backlog:  e.queued > 0 && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
 		Took:     k.ago(e.acked),
 
 		Waits:      e.pending,
@@ -80,7 +79,7 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 	case *conn:
 		a.fill(&s, e.room)
 		writing := a.writing.Load()
-		s.Backlog = s.Backlog || e.unsent && life != rules.Touches && writing > 0
+		s.Backlog = s.Backlog || e.queued > 0 && life != rules.Touches && writing > 0
 		s.Unsent += int(writing) << 10
 	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g.Binding())

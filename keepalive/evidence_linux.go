@@ -4,15 +4,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 )
 
 // socketsTell reports whether sockets know when bytes last arrived. Those of TCP do.
 const socketsTell = true
-
-// socketTells reports whether a socket knows when bytes last arrived.
-func socketTells(fd uintptr) bool { return tcpsocket.Tells(fd) }
 
 // ask asks a socket.
 func ask(fd uintptr) evidence {
@@ -77,15 +72,14 @@ func (e *evidence) fill(info *unix.TCPInfo) {
 	e.roundTrip = time.Duration(info.Rtt) * time.Microsecond
 	e.taken = info.Bytes_received - uint64(e.unread)
 	e.answered = info.Bytes_acked
-	e.unsent = info.Notsent_bytes > 0
-	e.pending = e.unsent || info.Unacked > 0
+	e.queued = int(info.Notsent_bytes)
+	e.pending = e.queued > 0 || info.Unacked > 0
 	if e.flying = info.Unacked > 0; e.flying {
 		e.left = sentAtLeast(info)
 	}
 	e.busy = time.Duration(info.Busy_time) * time.Microsecond
-	e.queued = int(info.Notsent_bytes)
 	e.delivery, e.retransmits = info.Delivery_rate, int(info.Total_retrans)
-	e.unacked = int(info.Notsent_bytes)
+	e.unacked = e.queued
 	if flying := info.Bytes_sent - info.Bytes_retrans; info.Unacked > 0 && flying > info.Bytes_acked {
 		e.unacked += int(flying - info.Bytes_acked)
 	}

@@ -64,14 +64,14 @@ func TestWhatASocketTells(t *testing.T) {
 	under.Unacked = 1
 	e = tell(under)
 	require.True(t, e.pending)
-	require.False(t, e.unsent)
+	require.Zero(t, e.queued)
 	require.True(t, e.flying)
 	require.Equal(t, 2*time.Second-tooOld, e.left)
 	waits := info
 	waits.Notsent_bytes = 1
 	e = tell(waits)
 	require.True(t, e.pending)
-	require.True(t, e.unsent)
+	require.Positive(t, e.queued)
 	require.False(t, e.flying)
 	require.Equal(t, 1, e.queued)
 }

@@ -11,9 +11,6 @@ const socketsTell = false
 // behind is 0: no socket tells.
 const behind = 0
 
-// socketTells reports whether a socket knows when bytes last arrived.
-func socketTells(uintptr) bool { return socketsTell }
-
 func ask(fd uintptr) evidence {
 	e := nothing
 	e.unread = socket.Unread(fd)

@@ -294,8 +294,8 @@ func (g *Guard) setState(s rules.State, limit rules.Time) {
 
 // stall returns what was seen of the bytes that wait for the peer. mu must be held.
 func (g *Guard) stall() rules.Stall {
-	if u := g.extrasNow(); u != nil && u.stall != nil {
-		return *u.stall
+	if q := g.extrasNow().stall; q != nil {
+		return *q
 	}
 	return rules.Stall{}
 }

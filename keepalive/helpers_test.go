@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/socket"
+	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 )
 
 const (
@@ -42,7 +43,7 @@ func control(c net.Conn, f func(fd uintptr)) error {
 
 // tells reports whether the socket of a connection knows when bytes last arrived.
 func tells(c net.Conn) (yes bool) {
-	_ = control(c, func(fd uintptr) { yes = socketTells(fd) })
+	_ = control(c, func(fd uintptr) { yes = tcpsocket.Tells(fd) })
 	return yes
 }
 
@@ -51,6 +52,13 @@ func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 	inner, _ := net.Pipe()
 	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
 	return c.guard, k.admit(c.guard, c, c, remote)
+}
+
+// taken is take without the lock.
+func (s *shares) taken(key string, most int) (*share, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(key, most)
 }
 
 // keys returns the number of keys with connections.

@@ -32,18 +32,10 @@ func (g *Guard) SetKey(key string) error {
 	k := g.keeper
 	p := k.policy.Load()
 	var err error
-	switch {
-	case key != "":
+	if key != "" {
 		err = k.shares.joinGroup(g, key, p)
-	case g.member() != nil:
-		address := ""
-		if remote := g.knownRemote(); remote != nil && p.Room.MaxPerKey > 0 {
-			address = k.addressKey(p, remote)
-		}
-		err = k.shares.leaveGroup(g, address, p.Room.MaxPerKey)
-		if now := g.knownRemote(); err == nil && now != nil && p.Room.MaxPerKey > 0 && k.addressKey(p, now) != address {
-			_ = g.move(now) // Identify, or Move, came in between
-		}
+	} else {
+		err = k.shares.leaveGroup(g, p.Room.MaxPerKey)
 	}
 	if err != nil && err != ErrNotGuarded { //nolint:errorlint // it is either
 		k.counts.refusedPerUser.Add(1)
@@ -83,24 +75,27 @@ type group struct {
 type member struct {
 	guard    *Guard
 	group    *group
-	place    int     // in group.members, or gone
+	address  string  // the key for which it counts after that of the group
 	newcomer *member // for which this one has to leave; itself, if it has no place after all; or nil
-	tries    int     // how many had to leave for this one, and stayed
+	place    int32   // in group.members, or gone
+	tries    int32   // how many had to leave for this one, and stayed
 }
 
 const gone = -1 // a place
 
-// member returns what the connection is in a group, or nil. It begins under shares.mu only.
+// member returns what the connection is in a group, or nil. It changes with shares.mu held only.
 func (g *Guard) member() *member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.memberNow()
+	return g.extrasNow().member
 }
 
-// memberNow is member. mu must be held.
-func (g *Guard) memberNow() *member {
-	if u := g.extrasNow(); u != nil {
-		return u.member
+// share returns the share that the connection has, or nil. It changes with shares.mu held only.
+func (g *Guard) share() *share {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.rare.Load(); r != nil {
+		return r.share
 	}
 	return nil
 }
@@ -114,20 +109,31 @@ func (m *member) key() string {
 }
 
 // countFor makes the connection count for one of the two, or for nothing. It returns what it counted for before, and reports
-// false if the Keeper does not keep the connection any more.
+// false if the Keeper does not keep the connection any more. shares.mu must be held.
 func (g *Guard) countFor(m *member, taken *share) (before *member, share *share, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.isOpen() || g.reason() != 0 {
 		return nil, nil, false
 	}
-	u, r := g.extrasLocked(), g.rare.Load()
-	before, share = u.member, r.share
-	u.member, r.share = m, taken
-	if before != nil && before.newcomer != nil {
-		r.state.Evicted = false // it would have made room for the key before
+	if before, share = g.counted(m, taken); before != nil && before.newcomer != nil {
+		g.rare.Load().state.Evicted = false // it would have made room for the key before
 	}
 	return before, share, true
+}
+
+// counted notes what the connection counts for, and returns what it counted for before. mu must be held.
+func (g *Guard) counted(m *member, taken *share) (before *member, share *share) {
+	if m != nil || taken != nil {
+		g.makeRare()
+	}
+	if r := g.rare.Load(); r != nil {
+		share, r.share = r.share, taken
+	}
+	if before = g.extrasNow().member; before != m {
+		g.extrasLocked().member = m
+	}
+	return before, share
 }
 
 // joinGroup moves a connection to the group of a key.
@@ -149,7 +155,7 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 			return overLimit(key, most)
 		}
 	}
-	m := &member{guard: g, group: into, place: len(into.members)}
+	m := &member{guard: g, group: into, place: int32(len(into.members))}
 	before, share, ok := g.countFor(m, nil)
 	if !ok {
 		return ErrNotGuarded
@@ -158,8 +164,14 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 		s.groups.Set(into.key, into)
 	}
 	into.members = append(into.members, m)
+	switch {
+	case share != nil:
+		m.address = share.key
+	case before != nil:
+		m.address = before.address
+	}
 	s.remove(before)
-	s.giveBackLocked(share)
+	s.giveBack(share)
 	for _, idle := range leave {
 		if p.Closing.DryRun {
 			g.keeper.counts.dry[ReasonEvicted].Add(1)
@@ -170,37 +182,23 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 	return nil
 }
 
-// leaveGroup gives a connection back to its address, or to nothing with an empty key or without a limit.
-func (s *shares) leaveGroup(g *Guard, address string, most int) error {
+// leaveGroup gives a connection back to its address, or to nothing without a limit.
+func (s *shares) leaveGroup(g *Guard, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.member() == nil {
+	m := g.member()
+	if m == nil {
 		return nil
 	}
-	var taken *share
-	if most > 0 {
-		var ok bool
-		if taken, ok = s.takeLocked(address, most); !ok {
-			return overLimit(address, most)
-		}
+	address := m.address
+	if most == 0 {
+		address = ""
 	}
-	before, _, ok := g.countFor(nil, taken)
-	if !ok {
-		s.giveBackLocked(taken)
-		return ErrNotGuarded
+	err := s.countFor(g, address, most)
+	if err == errPerKey { //nolint:errorlint // it is either
+		return overLimit(address, most)
 	}
-	s.remove(before)
-	return nil
-}
-
-// dropMember takes a member out of its group after the end of its connection. A nil member is fine.
-func (s *shares) dropMember(m *member) {
-	if m == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.remove(m)
+	return err
 }
 
 // remove takes a member out of its group. A nil member is fine. s.mu must be held.

@@ -324,7 +324,7 @@ func (s *shares) requireCounts(t testing.TB, most int) (all int) {
 			if m.newcomer != nil {
 				leaving++
 			}
-			if m.place != i || m.group != q {
+			if int(m.place) != i || m.group != q {
 				t.Errorf("key %s: member %d has place %d", key, i, m.place)
 			}
 		}

@@ -52,12 +52,27 @@ func TestAnAddressKnownLateIsCountedOnce(t *testing.T) {
 		require.NoError(t, err)
 		meanwhile = true
 		require.Nil(t, g.Binding().Identify(home))
-		require.Equal(t, "home", g.shareNow().key)
+		require.Equal(t, "home", g.share().key)
 		g.Close(ReasonLocal)
 		require.Eventually(t, func() bool { return k.shares.keys() == 0 }, eternal, ms, "each share is given back")
 	})
 }
 
+func TestAConnectionThatMovesWithAKeyCountsForItsNewAddressAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Room: Room{MaxPerKey: 2}})
+		g, err := guardOf(k, home)
+		require.NoError(t, err)
+		require.NoError(t, g.SetKey("ann"))
+		require.NoError(t, g.Binding().Move(away))
+		require.NoError(t, g.SetKey("bob"))
+		require.Zero(t, k.shares.keys())
+		require.NoError(t, g.SetKey(""))
+		require.Equal(t, keyOf(away), g.share().key)
+	})
+}
+
+// Room.Key may take its time, and the key may go meanwhile: the one change comes before the other.
 func TestAConnectionThatMovesWhileItLosesItsKeyCountsForItsNewAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g *Guard
@@ -65,7 +80,8 @@ func TestAConnectionThatMovesWhileItLosesItsKeyCountsForItsNewAddress(t *testing
 		k := newKeeper(t, Config{Room: Room{MaxPerKey: 2, Key: func(a net.Addr) string {
 			if moves {
 				moves = false
-				require.NoError(t, g.Binding().Move(away))
+				require.NoError(t, g.SetKey(""))
+				require.Equal(t, keyOf(home), g.share().key)
 			}
 			return keyOf(a)
 		}}})
@@ -73,8 +89,9 @@ func TestAConnectionThatMovesWhileItLosesItsKeyCountsForItsNewAddress(t *testing
 		require.NoError(t, err)
 		require.NoError(t, g.SetKey("ann"))
 		moves = true
-		require.NoError(t, g.SetKey(""))
-		require.Equal(t, keyOf(away), g.shareNow().key)
+		require.NoError(t, g.Binding().Move(away))
+		require.Equal(t, keyOf(away), g.share().key)
+		require.Equal(t, 1, k.shares.keys())
 	})
 }
 

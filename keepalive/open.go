@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"reflect"
 	"sync"
 	"sync/atomic"
 
+	"github.com/heartwheel-go/heartwheel/internal/tcpsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
@@ -81,7 +81,7 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 }
 
 // meet notes whether the socket of a new connection knows when bytes last arrived.
-func (g *Guard) meet(fd uintptr) { g.setFlag(flagTells, socketTells(fd)) }
+func (g *Guard) meet(fd uintptr) { g.setFlag(flagTells, tcpsocket.Tells(fd)) }
 
 // flagsOf returns the flags of a connection.
 func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
@@ -108,45 +108,24 @@ func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
 // identify notes the address of the peer, and counts the connection for its key. It reports
 // false if there are too many connections of the same peer already, see Room.MaxPerKey.
 func (g *Guard) identify(remote net.Addr) bool {
-	g.mu.Lock()
-	g.remote = remote
-	g.mu.Unlock()
-	k := g.keeper
-	p := k.policy.Load()
-	if p.Room.MaxPerKey == 0 || g.member() != nil {
-		return true
-	}
-	share, ok := k.shares.take(k.addressKey(p, remote), p.Room.MaxPerKey)
-	if !ok {
-		return false
-	}
-	if share != nil && !g.keep(share) {
-		k.shares.giveBack(share)
-	}
-	return true
+	g.setRemote(remote)
+	return g.keeper.policy.Load().Room.MaxPerKey == 0 || g.countAddress(remote) != errPerKey //nolint:errorlint // it is either
 }
 
-// addressKey returns the key of an address, or none after a panic.
-func (k *Keeper) addressKey(p *policy, remote net.Addr) (key string) {
-	k.call("Room.Key", func() { key = p.Room.Key(remote) })
-	return key
+// countAddress makes the connection count for an address.
+func (g *Guard) countAddress(remote net.Addr) error {
+	k, key := g.keeper, ""
+	room := &k.policy.Load().Room
+	if room.MaxPerKey > 0 { // after a panic it counts for none
+		k.call("Room.Key", func() { key = room.Key(remote) })
+	}
+	return k.shares.countAddress(g, key, room.MaxPerKey)
 }
 
 // crowded ends a connection released since identify has found too many of the same peer.
 func (g *Guard) crowded() {
 	g.keeper.bursts.note(g.keeper, func(b *bursts) { b.perKey++ })
 	g.closed(ReasonFull)
-}
-
-// setHeader is Header of the Binding.
-func (g *Guard) setHeader(size int) {
-	header := uint64(math.MaxUint64)
-	if size >= 0 {
-		header = uint64(size)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.extrasLocked().header = header
 }
 
 // signs returns how many of the bytes that have arrived are the peer's own.
@@ -156,81 +135,17 @@ func (g *Guard) signs(arrived uint64) uint64 {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if u := g.extrasNow(); u != nil {
-		return arrived - min(arrived, u.header)
-	}
-	return arrived
+	return arrived - min(arrived, g.extrasNow().header)
 }
 
-// move notes another address of the peer, and counts the connection for that one's key, unless it has a key of SetKey. One
-// goroutine at a time may call it.
-func (g *Guard) move(remote net.Addr) error {
-	if !g.isOpen() {
-		return ErrNotGuarded
-	}
-	k := g.keeper
-	p := k.policy.Load()
-	key := ""
-	if p.Room.MaxPerKey > 0 && g.member() == nil {
-		key = k.addressKey(p, remote)
-	}
-	old := g.shareNow()
-	share, ok := old, true
-	if old == nil || old.key != key { // else it could be refused for itself
-		share, ok = k.shares.take(key, p.Room.MaxPerKey)
-	}
-	if !ok {
-		k.countRefused(errPerKey)
-		return errPerKey
-	}
-	spare := old // what it does not count for in the end
-	if share != old {
-		defer func() { k.shares.giveBack(spare) }()
-	}
+// setRemote notes the address of the peer.
+func (g *Guard) setRemote(remote net.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.isOpen() {
-		spare = share // forget has given back the other one
-		return ErrNotGuarded
-	}
 	g.remote = remote
-	switch r := g.makeRare(); {
-	case share == old:
-	case r.share != old || g.memberNow() != nil: // SetKey was faster
-		spare = share
-	default:
-		r.share = share
-	}
-	return nil
 }
 
-// shareNow returns the share of the connection, or nil.
-func (g *Guard) shareNow() *share {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.rare.Load(); m != nil {
-		return m.share
-	}
-	return nil
-}
-
-// keep keeps a share until the connection is forgotten. It reports false if the connection is
-// forgotten already, or has a key of SetKey.
-func (g *Guard) keep(share *share) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.isOpen() || g.memberNow() != nil {
-		return false
-	}
-	r := g.makeRare()
-	if r.share != nil { // SetKey("") was faster
-		return false
-	}
-	r.share = share
-	return true
-}
-
-// knownRemote returns the address noted by identify, or nil.
+// knownRemote returns the address noted by setRemote, or nil.
 func (g *Guard) knownRemote() net.Addr {
 	g.mu.Lock()
 	defer g.mu.Unlock()

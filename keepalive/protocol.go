@@ -18,43 +18,34 @@ type exchanges struct {
 	any    bool         // there was one
 }
 
-// exchanges says that the connection has exchanges. A nil ending says that it has none any more.
-func (g *Guard) exchanges(ending func(), closeLayers func() error) {
-	if ending != nil {
-		g.beginExchanges(ending, closeLayers)
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if x := g.exchangesNow(); x != nil {
-		x.ending = nil
-		g.endSoon(x) // the program may be about to say what comes next, and to upgrade the connection
-	}
-}
-
-func (g *Guard) beginExchanges(ending func(), closeLayers func() error) {
-	g.mu.Lock()
-	g.extrasLocked().exchanges = &exchanges{ending: ending, close: closeLayers, until: g.keeper.now().Add(rules.LastWord)}
+func (b binding) Exchanges(ending func(), closeLayers func() error) {
+	b.mu.Lock()
 	tell := func() {}
-	if why := g.state().EndsBetween(); why != 0 { // it was slow to begin
-		tell = g.announcement(Reason(why))
+	if ending != nil {
+		b.extrasLocked().exchanges = &exchanges{ending: ending, close: closeLayers, until: b.keeper.now().Add(rules.LastWord)}
+		if why := b.state().EndsBetween(); why != 0 { // it was slow to begin
+			tell = b.announcement(Reason(why))
+		}
+	} else if x := b.extrasNow().exchanges; x != nil {
+		x.ending = nil
+		b.endSoon(x) // the program may be about to say what comes next, and to upgrade the connection
 	}
-	g.mu.Unlock()
+	b.mu.Unlock()
 	tell()
 }
 
-// exchange says that an exchange is under way, and has all bytes read so far, or that none is.
-func (g *Guard) exchange(underWay bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	x := g.openExchanges()
+// Exchange gives an exchange under way all bytes read so far.
+func (b binding) Exchange(underWay bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x := b.openExchanges()
 	switch {
 	case x == nil:
 	case underWay:
 		x.until, x.any = rules.Never, true
-		g.setFlag(flagCame|flagReadsOn, false)
+		b.setFlag(flagCame|flagReadsOn, false)
 	default:
-		g.endSoon(x)
+		b.endSoon(x)
 	}
 }
 
@@ -101,22 +92,27 @@ func (g *Guard) announcement(why Reason) func() {
 	return func() { g.keeper.call("ending", ending) }
 }
 
-// dismiss has the connection closed whatever its peer says until then, and between two exchanges. Exchanges that begin
-// at the same time are told here, or by beginExchanges.
-func (g *Guard) dismiss(why Reason) {
-	var tell func()
-	g.decideSoon(func(m *rare) {
+// dismiss closes the connection whatever its peer says until then, and between two exchanges: to returns its state, or false
+// if it stays. mu is held during to. Exchanges that begin at the same time are told here, or by Exchanges.
+func (g *Guard) dismiss(why Reason, to func(s rules.State) (rules.State, bool)) (leaves bool) {
+	tell := func() {}
+	g.mu.Lock()
+	s, leaves := to(g.state())
+	if leaves {
 		tell = g.announcement(why)
-		m.state = m.state.Dismissed(rules.Reason(why))
-	})
+		g.makeRare().state = s
+		g.decideNow()
+	}
+	g.mu.Unlock()
 	tell()
+	return leaves
 }
 
 // localReason returns why the program has closed the connection: it was told to, or wanted to.
 func (g *Guard) localReason() Reason {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if x := g.exchangesNow(); x != nil && x.told != 0 {
+	if x := g.extrasNow().exchanges; x != nil && x.told != 0 {
 		return x.told
 	}
 	return ReasonLocal
@@ -179,17 +175,9 @@ func (g *Guard) came() {
 	}
 }
 
-// exchangesNow returns the exchanges, or nil. mu must be held.
-func (g *Guard) exchangesNow() *exchanges {
-	if u := g.extrasNow(); u != nil {
-		return u.exchanges
-	}
-	return nil
-}
-
 // openExchanges returns the exchanges, or nil if there are none any more. mu must be held.
 func (g *Guard) openExchanges() *exchanges {
-	if x := g.exchangesNow(); x != nil && x.ending != nil {
+	if x := g.extrasNow().exchanges; x != nil && x.ending != nil {
 		return x
 	}
 	return nil
@@ -206,7 +194,7 @@ func (g *Guard) stayingExchanges() *exchanges {
 
 // exchangeNow returns rules.Evidence.Exchange. mu must be held.
 func (g *Guard) exchangeNow() rules.Time {
-	x := g.exchangesNow()
+	x := g.extrasNow().exchanges
 	if x == nil || x.ending == nil && x.until <= g.keeper.now() {
 		return 0
 	}
@@ -239,19 +227,18 @@ func (g *Guard) leaveToLayers(why Reason) bool {
 	return true
 }
 
-// upgrade gives the connection a protocol of its own.
-func (g *Guard) upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
-	if !g.isOpen() {
+func (b binding) Upgrade(probe func() error, farewell func(reason net.Error, deadline time.Time)) error {
+	if !b.isOpen() {
 		return ErrNotGuarded
 	}
-	return g.change(func(*rules.State) {
-		u := g.extrasLocked()
+	return b.change(func(*rules.State) {
+		u := b.extrasLocked()
 		u.upgrade, u.exchanges = &upgrade{probe: probe, farewell: farewell}, nil
-		if g.state().EndsBetween() != 0 {
-			g.decideNow()
+		if b.state().EndsBetween() != 0 {
+			b.decideNow()
 		}
-		g.setLife(rules.Touches)
-		g.flags.Or(flagUpgraded)
+		b.setLife(rules.Touches)
+		b.flags.Or(flagUpgraded)
 	})
 }
 

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -23,12 +24,17 @@ func (k *Keeper) turnAway(c net.Conn, reason Reason, asked bool) {
 		_ = c.Close()
 		return
 	}
+	k.refusals.add(k.newRefusal(c, raw, words, asked))
+}
+
+// newRefusal returns a refused connection. asked says that its peer has said something.
+func (k *Keeper) newRefusal(c io.Closer, raw syscall.RawConn, words []byte, asked bool) *refusal {
 	now, stay := time.Now(), k.policy.Load().Closing.Timeout
 	one := &refusal{conn: c, raw: raw, words: words, speak: now.Add(stay / 2), until: now.Add(stay)}
 	if asked {
 		one.speak = now
 	}
-	k.refusals.add(one)
+	return one
 }
 
 // lastWords asks OnRefuse.
@@ -61,7 +67,7 @@ type refusals struct {
 // refusal is a refused connection. A close with unread bytes would reset it, and a reset takes the last words away from the
 // peer. So the peer's bytes are dropped, until it closes the connection, or its time is over.
 type refusal struct {
-	conn  net.Conn
+	conn  io.Closer
 	raw   syscall.RawConn
 	words []byte // nil once they are written
 	speak time.Time

@@ -183,10 +183,10 @@ func (k *Keeper) measure(p Pressure) float64 {
 // The empty key has no limit: take returns a nil share for it, and giveBack accepts a nil
 // share.
 //
-// All methods are safe for concurrent use. They share a mutex: a
-// touch needs none of them.
+// A connection counts for its address, or for a key of SetKey: for one share, or one member of a group. That changes with mu
+// held only, so two changes at the same time leave no count behind. A touch needs none of this.
 type shares struct {
-	mu     sync.Mutex
+	mu     sync.Mutex                 // no function of the user is called with it
 	of     shrink.Map[string, *share] // the keys with connections, and no others
 	groups shrink.Map[string, *group] // the same for the keys of SetKey: a user may be named like an address
 }
@@ -199,15 +199,8 @@ type share struct {
 
 // take takes one of the key's shares. ok is false if the key has most connections already. Only
 // the first connection of a key allocates memory. The key is kept until its last connection has
-// left: a part of a much longer string keeps all of the string.
+// left: a part of a much longer string keeps all of the string. s.mu must be held.
 func (s *shares) take(key string, most int) (taken *share, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.takeLocked(key, most)
-}
-
-// takeLocked is take. s.mu must be held.
-func (s *shares) takeLocked(key string, most int) (taken *share, ok bool) {
 	if key == "" {
 		return nil, true
 	}
@@ -216,7 +209,8 @@ func (s *shares) takeLocked(key string, most int) (taken *share, ok bool) {
 	}
 	taken = s.of.Get(key)
 	if taken == nil {
-		taken = s.add(key)
+		taken = &share{key: key}
+		s.of.Set(key, taken)
 	}
 	if taken.conns >= most {
 		return nil, false
@@ -225,21 +219,11 @@ func (s *shares) takeLocked(key string, most int) (taken *share, ok bool) {
 	return taken, true
 }
 
-// giveBack gives a share back. A nil share is fine.
+// giveBack gives a share back. A nil share is fine. s.mu must be held.
 //
 // It panics if the key has no connections left, or if the share is of other shares: otherwise
 // the limit would silently be another one from then on.
 func (s *shares) giveBack(taken *share) {
-	if taken == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.giveBackLocked(taken)
-}
-
-// giveBackLocked is giveBack. s.mu must be held.
-func (s *shares) giveBackLocked(taken *share) {
 	if taken == nil {
 		return
 	}
@@ -252,11 +236,46 @@ func (s *shares) giveBackLocked(taken *share) {
 	}
 }
 
-// add makes the share of a new key, without connections yet. s.mu must be held.
-func (s *shares) add(key string) *share {
-	added := &share{key: key}
-	s.of.Set(key, added)
-	return added
+// leave gives back what a connection has counted for: a share, a member of a group, or nothing.
+func (s *shares) leave(taken *share, m *member) {
+	if taken == nil && m == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.giveBack(taken)
+	s.remove(m)
+}
+
+// countAddress makes the connection count for the key of its address. A connection with a key of SetKey keeps that, and
+// counts for the address after it.
+func (s *shares) countAddress(g *Guard, key string, most int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := g.member(); m != nil {
+		m.address = key
+		return nil
+	}
+	if old := g.share(); old != nil && old.key == key { // it could be refused for itself
+		return nil
+	}
+	return s.countFor(g, key, most)
+}
+
+// countFor makes the connection count for an address, in place of what it has counted for. s.mu must be held.
+func (s *shares) countFor(g *Guard, key string, most int) error {
+	taken, ok := s.take(key, most)
+	if !ok {
+		return errPerKey
+	}
+	before, share, ok := g.countFor(nil, taken)
+	if !ok {
+		s.giveBack(taken)
+		return ErrNotGuarded
+	}
+	s.giveBack(share)
+	s.remove(before)
+	return nil
 }
 
 // networkBits is the part of an IPv6 address that belongs to one customer. A provider gives

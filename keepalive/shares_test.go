@@ -14,31 +14,31 @@ import (
 
 func TestAKeyHasAtMostItsShares(t *testing.T) {
 	var s shares
-	a, ok := s.take("a", 2)
+	a, ok := s.taken("a", 2)
 	require.True(t, ok)
-	again, ok := s.take("a", 2)
+	again, ok := s.taken("a", 2)
 	require.True(t, ok)
 	require.Same(t, a, again, "all members of a key share one count")
-	none, ok := s.take("a", 2)
+	none, ok := s.taken("a", 2)
 	require.False(t, ok)
 	require.Nil(t, none)
-	b, ok := s.take("b", 2)
+	b, ok := s.taken("b", 2)
 	require.True(t, ok, "another key has its own")
 	require.Equal(t, 2, s.keys())
 
-	s.giveBack(a)
+	s.leave(a, nil)
 	require.Equal(t, 2, s.keys(), "one member is left")
-	_, ok = s.take("a", 2)
+	_, ok = s.taken("a", 2)
 	require.True(t, ok, "what was given back can be taken")
-	_, ok = s.take("a", 3)
+	_, ok = s.taken("a", 3)
 	require.True(t, ok, "the limit may be another one")
-	_, ok = s.take("a", 1)
+	_, ok = s.taken("a", 1)
 	require.False(t, ok)
 
-	s.giveBack(b)
+	s.leave(b, nil)
 	require.Equal(t, 1, s.keys(), "a key is forgotten with its last member")
 	for range 3 {
-		s.giveBack(a)
+		s.leave(a, nil)
 	}
 	require.Zero(t, s.keys())
 }
@@ -46,7 +46,7 @@ func TestAKeyHasAtMostItsShares(t *testing.T) {
 func TestAMostThatIsNotPositiveGivesNobodyAShare(t *testing.T) {
 	for _, most := range []int{0, -1} {
 		var s shares
-		share, ok := s.take("a", most)
+		share, ok := s.taken("a", most)
 		require.False(t, ok)
 		require.Nil(t, share)
 		require.Zero(t, s.keys(), "and leaves no key behind")
@@ -56,10 +56,10 @@ func TestAMostThatIsNotPositiveGivesNobodyAShare(t *testing.T) {
 func TestTheEmptyKeyHasNoLimit(t *testing.T) {
 	var s shares
 	for range 3 {
-		share, ok := s.take("", 1)
+		share, ok := s.taken("", 1)
 		require.True(t, ok)
 		require.Nil(t, share)
-		s.giveBack(share)
+		s.leave(share, nil)
 	}
 	require.Zero(t, s.keys())
 }
@@ -67,18 +67,18 @@ func TestTheEmptyKeyHasNoLimit(t *testing.T) {
 func TestAShareThatNobodyHasCannotBeGivenBack(t *testing.T) {
 	const message = `keepalive: a share of key "a" was given back that nobody has`
 	var s, other shares
-	stale, _ := s.take("a", 1)
-	require.PanicsWithValue(t, message, func() { other.giveBack(stale) })
-	s.giveBack(stale)
-	require.PanicsWithValue(t, message, func() { s.giveBack(stale) })
+	stale, _ := s.taken("a", 1)
+	require.PanicsWithValue(t, message, func() { other.leave(stale, nil) })
+	s.leave(stale, nil)
+	require.PanicsWithValue(t, message, func() { s.leave(stale, nil) })
 
 	// Nor does a stale share take away a newcomer's.
-	share, ok := s.take("a", 1)
+	share, ok := s.taken("a", 1)
 	require.True(t, ok, "the lock is free, and nothing went below zero")
-	require.PanicsWithValue(t, message, func() { s.giveBack(stale) })
-	_, ok = s.take("a", 1)
+	require.PanicsWithValue(t, message, func() { s.leave(stale, nil) })
+	_, ok = s.taken("a", 1)
 	require.False(t, ok)
-	s.giveBack(share)
+	s.leave(share, nil)
 	require.Zero(t, s.keys())
 }
 
@@ -95,7 +95,7 @@ func TestSharesCountLikeAPlainMap(t *testing.T) {
 		}
 		if rnd.IntN(100) < arrives {
 			key, most := strconv.Itoa(rnd.IntN(3000)), 1+rnd.IntN(4)
-			share, ok := s.take(key, most)
+			share, ok := s.taken(key, most)
 			require.Equal(t, counts[key] < most, ok)
 			if ok {
 				require.Equal(t, key, share.key)
@@ -106,7 +106,7 @@ func TestSharesCountLikeAPlainMap(t *testing.T) {
 			i := rnd.IntN(n)
 			share := held[i]
 			held[i], held = held[n-1], held[:n-1]
-			s.giveBack(share)
+			s.leave(share, nil)
 			if counts[share.key]--; counts[share.key] == 0 {
 				delete(counts, share.key)
 			}
@@ -114,7 +114,7 @@ func TestSharesCountLikeAPlainMap(t *testing.T) {
 		require.Equal(t, len(counts), s.keys())
 	}
 	for _, share := range held {
-		s.giveBack(share)
+		s.leave(share, nil)
 	}
 	require.Zero(t, s.keys())
 }
@@ -128,7 +128,7 @@ func TestSharesAreExactForManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for i := range 5000 {
 				k := (g + i) % len(taken)
-				share, ok := s.take(strconv.Itoa(k), most)
+				share, ok := s.taken(strconv.Itoa(k), most)
 				if !ok {
 					continue
 				}
@@ -139,7 +139,7 @@ func TestSharesAreExactForManyAtOnce(t *testing.T) {
 					runtime.Gosched()
 				}
 				taken[k].Add(-1)
-				s.giveBack(share)
+				s.leave(share, nil)
 			}
 		})
 	}
@@ -149,12 +149,12 @@ func TestSharesAreExactForManyAtOnce(t *testing.T) {
 
 func TestOnlyTheFirstMemberOfAKeyAllocates(t *testing.T) {
 	var s shares
-	first, _ := s.take("a", 2)
+	first, _ := s.taken("a", 2)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		share, _ := s.take("a", 2)
-		s.giveBack(share)
+		share, _ := s.taken("a", 2)
+		s.leave(share, nil)
 	}))
-	s.giveBack(first)
+	s.leave(first, nil)
 }
 
 func TestMemoryComesBackAfterACrowd(t *testing.T) {
@@ -169,22 +169,22 @@ func TestMemoryComesBackAfterACrowd(t *testing.T) {
 	held := make([]*share, crowd)
 	before := heap()
 	for i := range held {
-		held[i], _ = s.take(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff), 1)
+		held[i], _ = s.taken(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff), 1)
 	}
 	full := heap() - before
 	t.Logf("%d bytes for each key", full/crowd)
 	require.Greater(t, full, crowd*40)
 
 	for i, share := range held[10:] {
-		s.giveBack(share)
+		s.leave(share, nil)
 		held[10+i] = nil
 	}
 	require.Less(t, heap()-before, full/100)
 	require.Equal(t, 10, s.keys())
 	for _, share := range held[:10] {
-		_, ok := s.take(share.key, 1)
+		_, ok := s.taken(share.key, 1)
 		require.False(t, ok, "those that stayed are still counted")
-		s.giveBack(share)
+		s.leave(share, nil)
 	}
 	require.Zero(t, s.keys())
 }
@@ -194,12 +194,12 @@ func BenchmarkShares(b *testing.B) {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
 			var s shares
 			for range members {
-				s.take("2001:db8:1:2::/64", 10)
+				s.taken("2001:db8:1:2::/64", 10)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				share, _ := s.take("2001:db8:1:2::/64", 10)
-				s.giveBack(share)
+				share, _ := s.taken("2001:db8:1:2::/64", 10)
+				s.leave(share, nil)
 			}
 		})
 	}

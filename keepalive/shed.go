@@ -144,22 +144,14 @@ func (k *Keeper) shedError(ctx context.Context, left int, which string) error {
 // shed tells the connection to leave, held or only if it is not. It reports false if the connection stays, or leaves already.
 func (g *Guard) shed(held bool) bool {
 	graced := g.keeper.policy.Load().Age.OnMax != nil
-	g.mu.Lock()
-	s, exchanges := g.state(), g.openExchanges() != nil
-	stays := !g.isOpen() || g.reason() != 0 || s.Doom.Why != 0 || s.Age.Told != 0 || !held && s.Holds > 0 && !exchanges
-	if stays {
-		g.mu.Unlock()
-		return false
-	}
-	tell := g.announcement(ReasonShed)
-	if graced && !exchanges {
-		s = s.Warned(rules.Shed)
-	} else {
-		s = s.Dismissed(rules.Shed)
-	}
-	g.makeRare().state = s
-	g.decideNow()
-	g.mu.Unlock()
-	tell()
-	return true
+	return g.dismiss(ReasonShed, func(s rules.State) (rules.State, bool) {
+		exchanges := g.openExchanges() != nil
+		switch {
+		case !g.isOpen() || g.reason() != 0 || s.Doom.Why != 0 || s.Age.Told != 0 || !held && s.Holds > 0 && !exchanges:
+			return s, false
+		case graced && !exchanges:
+			return s.Warned(rules.Shed), true
+		}
+		return s.Dismissed(rules.Shed), true
+	})
 }

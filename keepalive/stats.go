@@ -54,19 +54,21 @@ func (k *Keeper) Stats() Stats {
 		RefusedFull:   k.counts.refusedFull.Load(),
 		RefusedPerKey: k.counts.refusedPerKey.Load(),
 		RefusedDrain:  k.counts.refusedDrain.Load(),
-		Closed:        map[Reason]uint64{},
-		WouldClose:    map[Reason]uint64{},
-		Spared:        k.counts.spared.Load(),
-		Slow:          k.counts.slow.Load(),
-		Probes:        k.counts.probes.Load(),
-		Panics:        k.counts.panics.Load(),
-		Reduction:     k.pressure(p, time.Duration(k.now())),
-		Draining:      k.draining.Load(),
-		Ages:          k.ages.get(),
-		RoundTrips:    k.trips.get(),
-		Wheel:         k.wheel.Stats(),
+
+		RefusedPerUser: k.counts.refusedPerUser.Load(),
+
+		Closed:     map[Reason]uint64{},
+		WouldClose: map[Reason]uint64{},
+		Spared:     k.counts.spared.Load(),
+		Slow:       k.counts.slow.Load(),
+		Probes:     k.counts.probes.Load(),
+		Panics:     k.counts.panics.Load(),
+		Reduction:  k.pressure(p, time.Duration(k.now())),
+		Draining:   k.draining.Load(),
+		Ages:       k.ages.get(),
+		RoundTrips: k.trips.get(),
+		Wheel:      k.wheel.Stats(),
 	}
-	s.RefusedPerUser = k.counts.refusedPerUser.Load()
 	s.Silences, s.NearMisses = k.advice(p)
 	for r := range endOfAll {
 		if n := k.counts.closed[r].Load(); n > 0 {

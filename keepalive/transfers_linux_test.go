@@ -47,7 +47,7 @@ func testSlowDownload(t *testing.T, activity Activity, cert tls.Certificate, cli
 			return false
 		}
 		require.NoError(t, err, "after %v", time.Since(begin))
-		if len(ended) == 0 && !Of(guarded).ask().unsent && len(ended) == 0 {
+		if len(ended) == 0 && Of(guarded).ask().queued == 0 && len(ended) == 0 {
 			return false // the peer waits for this side
 		}
 	}

@@ -25,7 +25,7 @@ func TestAnUpgradeHasAProbeOfItsOwn(t *testing.T) {
 			conn, peer := pipe(k)
 			begin := time.Now()
 			var probes []time.Duration
-			require.NoError(t, Of(conn).upgrade(func() error {
+			require.NoError(t, Of(conn).Binding().Upgrade(func() error {
 				probes = append(probes, time.Since(begin))
 				return nil
 			}, nil))
@@ -60,7 +60,7 @@ func TestAnAnswerKeepsAnUpgradedConnection(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		conn, _ := pipe(k)
 		g := Of(conn)
-		require.NoError(t, g.upgrade(func() error {
+		require.NoError(t, g.Binding().Upgrade(func() error {
 			time.AfterFunc(2*time.Second, func() { g.Pong() })
 			return nil
 		}, nil))
@@ -75,8 +75,8 @@ func TestAnAnswerKeepsAnUpgradedConnection(t *testing.T) {
 		require.ErrorIs(t, g.SetActivity(ActivityReadWrite), ErrArgument)
 		require.NoError(t, g.SetActivity(ActivityRead))
 		require.NoError(t, conn.Close())
-		require.ErrorIs(t, g.upgrade(noProbe, nil), ErrNotGuarded)
-		require.ErrorIs(t, (*Guard)(nil).upgrade(noProbe, nil), ErrNotGuarded)
+		require.ErrorIs(t, g.Binding().Upgrade(noProbe, nil), ErrNotGuarded)
+		require.ErrorIs(t, (*Guard)(nil).Binding().Upgrade(noProbe, nil), ErrNotGuarded)
 	})
 }
 
@@ -91,7 +91,7 @@ func TestAnUpgradeHasAFarewellOfItsOwn(t *testing.T) {
 		})
 		conn, peer := pipe(k)
 		begun := make(chan struct{})
-		require.NoError(t, Of(conn).upgrade(noProbe, func(reason net.Error, deadline time.Time) {
+		require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(reason net.Error, deadline time.Time) {
 			require.Equal(t, ReasonDrain, reason)
 			require.Equal(t, time.Second, time.Until(deadline))
 			close(begun)
@@ -131,7 +131,7 @@ func TestAnUpgradesFarewellIsBounded(t *testing.T) {
 		told := new(closings)
 		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{Timeout: 3 * time.Second}, OnClose: told.add, Logger: slog.New(slog.DiscardHandler)})
 		conn, _ := pipe(k)
-		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+		require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) {
 			_, err := conn.Write([]byte("nobody reads that"))
 			require.ErrorIs(t, err, net.ErrClosed)
 			panic("and it may panic")
@@ -152,7 +152,7 @@ func TestTheContextEndsAfterTheFarewell(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		conn, peer := pipe(k)
 		ctx := Of(conn).Context()
-		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+		require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) {
 			time.Sleep(100 * ms)
 			require.NoError(t, ctx.Err())
 			_, err := conn.Write([]byte("bye"))
@@ -172,7 +172,7 @@ func TestAContextOfTheFarewell(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		conn, _ := pipe(k)
 		var ctx context.Context
-		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+		require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) {
 			ctx = Of(conn).Context()
 			require.NoError(t, ctx.Err())
 		}))
@@ -208,7 +208,7 @@ func TestTheContextIsDoneWhenTheProgramLearnsOfTheEnd(t *testing.T) {
 			conn, peer := pipe(k)
 			ctx := Of(conn).Context()
 			written := make(chan bool)
-			require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+			require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) {
 				_, err := conn.Write([]byte("bye"))
 				require.NoError(t, err)
 				close(written)
@@ -234,7 +234,7 @@ func TestAReaderDoesNotWaitForAStuckFarewell(t *testing.T) {
 		conn, peer := pipe(k)
 		ctx := Of(conn).Context()
 		over := make(chan struct{})
-		require.NoError(t, Of(conn).upgrade(noProbe, func(net.Error, time.Time) { <-over }))
+		require.NoError(t, Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) { <-over }))
 		begin := time.Now()
 		require.True(t, Of(conn).Close(ReasonLocal))
 		synctest.Wait()
@@ -265,7 +265,7 @@ func TestUpgradesAndClosesAtOnce(t *testing.T) {
 		var said atomic.Bool
 		upgraded := make(chan error, 1)
 		go func() {
-			upgraded <- Of(conn).upgrade(noProbe, func(net.Error, time.Time) {
+			upgraded <- Of(conn).Binding().Upgrade(noProbe, func(net.Error, time.Time) {
 				said.Store(true)
 				_, _ = conn.Write([]byte("bye"))
 			})

@@ -35,12 +35,15 @@ func (g *Guard) extrasLocked() *extras {
 	return m.extras
 }
 
-// extrasNow returns the extras of the connection, or nil. mu must be held.
+// noExtras are the extras of connections without any.
+var noExtras extras
+
+// extrasNow returns the extras of the connection to read: zero ones if it has none. mu must be held.
 func (g *Guard) extrasNow() *extras {
-	if m := g.rare.Load(); m != nil {
+	if m := g.rare.Load(); m != nil && m.extras != nil {
 		return m.extras
 	}
-	return nil
+	return &noExtras
 }
 
 // SetValue keeps a value with the connection: a session, a WebSocket. It reports whether the
@@ -62,10 +65,7 @@ func (g *Guard) Value() any {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if u := g.extrasNow(); u != nil {
-		return u.value
-	}
-	return nil
+	return g.extrasNow().value
 }
 
 // Context returns a context with the lifetime of the connection, the same one each time. Its
@@ -94,11 +94,8 @@ func (g *Guard) Context() context.Context {
 
 // endContext ends the context of a connection, just before its end.
 func (g *Guard) endContext(why error) {
-	var end context.CancelCauseFunc
 	g.mu.Lock()
-	if u := g.extrasNow(); u != nil {
-		end = u.cancel
-	}
+	end := g.extrasNow().cancel
 	g.mu.Unlock()
 	if end != nil {
 		end(why)
@@ -295,11 +292,8 @@ func (g *Guard) Info() (info Info, ok bool) {
 	now := k.now()
 	info = Info{ID: g.id, Age: now.Sub(g.born), Timeout: k.policy.Load().Timeout}
 	g.mu.Lock()
-	s := g.state()
-	if u := g.extrasNow(); u != nil {
-		info.RoundTrip, info.MeanRoundTrip = u.roundTrip, u.meanTrip
-		info.Key = u.member.key()
-	}
+	s, u := g.state(), g.extrasNow()
+	info.RoundTrip, info.MeanRoundTrip, info.Key = u.roundTrip, u.meanTrip, u.member.key()
 	g.mu.Unlock()
 	touched, _ := g.timer.Touched()
 	info.Idle = max(0, now.Sub(rules.Time(touched)))

@@ -73,7 +73,7 @@ func TestAnEndOfAConnectionHeldMeanwhileIsVoid(t *testing.T) {
 // late for it, and any other end once more.
 func TestAnEndOfAConnectionWithAnExchangeMeanwhileIsVoid(t *testing.T) {
 	for name, begin := range map[string]func(g *Guard){
-		"an exchange": func(g *Guard) { g.exchange(true) },
+		"an exchange": func(g *Guard) { g.Binding().Exchange(true) },
 		"bytes":       func(g *Guard) { g.came() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,10 +82,10 @@ func TestAnEndOfAConnectionWithAnExchangeMeanwhileIsVoid(t *testing.T) {
 				c, peer := pipe(k)
 				defer peer.Close()
 				v := &visit{Guard: Of(c)}
-				v.exchanges(func() {}, nil)
+				v.Binding().Exchanges(func() {}, nil)
 				v.setFlag(flagBegins, true)
 				require.True(t, v.enter())
-				v.dismiss(ReasonDrain)
+				v.dismiss(ReasonDrain, toDrain)
 				time.Sleep(lastWord + 100*ms)
 				out := v.decide()
 				require.Equal(t, rules.Close, out.Do)

@@ -169,11 +169,8 @@ func init() {
 func (g *Guard) glance() (c view.Conn, ok bool) {
 	touched, quiet := g.timer.Touched()
 	g.mu.Lock()
-	s, remote := g.state(), g.remote
-	if u := g.extrasNow(); u != nil {
-		c.RoundTrip = u.roundTrip
-		c.Key = u.member.key()
-	}
+	s, u, remote := g.state(), g.extrasNow(), g.remote
+	c.RoundTrip, c.Key = u.roundTrip, u.member.key()
 	g.mu.Unlock()
 	c.ID, c.Remote, c.Opened, c.Touched = g.id, remote, time.Duration(g.born), touched
 	c.Timeout, c.State = s.Own, stateOf(s, quiet)

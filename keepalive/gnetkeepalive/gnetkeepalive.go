@@ -38,7 +38,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -46,14 +45,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
-
-// RefusingHandler is an event handler with last words for a refused connection, if there are
-// too many (keepalive.ReasonFull) or the server is going down (keepalive.ReasonDrain). The
-// handler hears nothing else of such a connection. OnRefuse takes the place of keepalive.Config.OnRefuse, and its words are
-// written at once, before the close.
-type RefusingHandler interface {
-	OnRefuse(c gnet.Conn, reason keepalive.Reason) (out []byte)
-}
 
 // Wrap returns an event handler for gnet.Run and gnet.NewClient. It guards each connection with
 // k and leaves the rest to inner. It may be used for several engines, at the same time or one
@@ -76,8 +67,6 @@ type handler struct {
 	keeper  *keepalive.Keeper
 	headers *proxyprotocol.Headers // nil without proxies
 	loops   loops
-
-	refusals atomic.Int32 // see refused
 }
 
 func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
@@ -86,7 +75,7 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	}
 	headed, err := h.headers.Expects(c.RemoteAddr())
 	if err != nil {
-		c.SetSafeContext(new(refused))
+		c.SetSafeContext(refused{})
 		return nil, gnet.Close
 	}
 	remote := lasting(c.RemoteAddr())
@@ -99,7 +88,7 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	c.SetSafeContext(g)
 	err = h.keeper.Bind(g, c, h.loops.enter(c.EventLoop()), remote)
 	if reason, refused := errors.AsType[keepalive.Reason](err); refused {
-		return h.refuse(c, reason)
+		return h.refuse(c, reason, false)
 	}
 	switch {
 	case headed: // also if the Keeper has been closed
@@ -121,21 +110,14 @@ func lasting(addr net.Addr) net.Addr {
 	return addr
 }
 
-func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, action gnet.Action) {
-	h.loops.leave(c.EventLoop())
-	r := &refused{}
-	c.SetSafeContext(r)
-	if inner, ok := h.EventHandler.(RefusingHandler); ok {
-		return inner.OnRefuse(c, reason), gnet.Close
-	}
-	return nil, h.turnAway(c, r, reason)
-}
-
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	s := c.SafeContext()
 	g, ok := s.(*keepalive.Guard)
-	if !ok { // one comparison, which a switch of three is not
-		return h.unguardedTraffic(c, s)
+	if !ok {
+		if u, ok := s.(*unnamed); ok {
+			return h.name(c, u)
+		}
+		return h.EventHandler.OnTraffic(c)
 	}
 	b := g.Binding()
 	if b.Reason() != nil {
@@ -153,27 +135,13 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	return action
 }
 
-// unguardedTraffic is OnTraffic without a guard in the SafeContext.
-func (h *handler) unguardedTraffic(c gnet.Conn, context any) gnet.Action {
-	switch s := context.(type) {
-	case *unnamed:
-		return h.name(c, s)
-	case *refused:
-		return s.drop(c)
-	}
-	return h.EventHandler.OnTraffic(c)
-}
-
 func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	switch s := c.SafeContext().(type) {
 	case *keepalive.Guard:
 		return h.close(c, s.Binding(), err, h.EventHandler.OnClose)
 	case *unnamed:
 		return h.close(c, s.guard.Binding(), err, func(gnet.Conn, error) gnet.Action { return gnet.None })
-	case *refused:
-		if s.stays {
-			h.refusals.Add(-1)
-		}
+	case refused:
 		return gnet.None
 	default:
 		return h.EventHandler.OnClose(c, err)

@@ -17,7 +17,7 @@ import (
 
 // A refused curl reads the answer, also in the middle of its upload.
 func TestCurlIsRefused(t *testing.T) {
-	e, _, _ := fullEngine(t, keepalive.Config{OnRefuse: httpkeepalive.Refuse(http.StatusServiceUnavailable, 2*time.Second)})
+	e, _ := fullEngine(t, keepalive.Config{OnRefuse: httpkeepalive.Refuse(http.StatusServiceUnavailable, 2*time.Second)})
 	for name, args := range map[string]string{"get": "", "upload": "--data-binary @/dev/stdin"} {
 		cmd := exec.Command("curl", append(strings.Fields(args), "-sS", "-o", "/dev/null", "-w", "%{http_code}|%header{retry-after}", "http://"+e.addr.String())...)
 		cmd.Stdin = strings.NewReader(strings.Repeat("x", 1<<20))

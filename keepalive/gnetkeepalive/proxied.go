@@ -62,10 +62,7 @@ func (h *handler) name(c gnet.Conn, u *unnamed) gnet.Action {
 	proxyprotocol.Rename(c.RemoteAddr(), header.Source)
 	c.SetSafeContext(u.guard)
 	if header.Source != nil && b.Identify(header.Source) != nil {
-		out, action := h.refuse(c, keepalive.ReasonFull)
-		if r, ok := c.SafeContext().(*refused); ok && r.stays && c.InboundBuffered() > 0 { // it has asked already
-			action = r.drop(c)
-		}
+		out, action := h.refuse(c, keepalive.ReasonFull, c.InboundBuffered() > 0)
 		return reply(c, out, action)
 	}
 	return h.open(c)
