@@ -138,7 +138,7 @@ func (b binder) LastWords(conn any, reason net.Error) []byte {
 	return b.lastWords(conn, reason.(Reason))
 }
 
-func (b binder) SayLast(c *os.File, words []byte, asked bool) {
+func (b binder) SayLastWords(c *os.File, words []byte, asked bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		_ = c.Close()

@@ -248,10 +248,10 @@ type Binder interface {
 	// LastWords returns what keepalive.Config.OnRefuse says to a connection that Bind has refused, or nil.
 	LastWords(conn any, reason net.Error) []byte
 
-	// SayLast writes them to the socket of that connection when its peer has said something, or has already, or after half
+	// SayLastWords writes them to the socket of that connection when its peer has said something, or has already, or after half
 	// of keepalive.Closing.Timeout. It drops what the peer sends, and closes c when the peer has closed the connection, or
-	// after keepalive.Closing.Timeout. c is a descriptor of its own. SayLast is for Unix systems.
-	SayLast(c *os.File, words []byte, asked bool)
+	// after keepalive.Closing.Timeout. c is a descriptor of its own. SayLastWords is for Unix systems.
+	SayLastWords(c *os.File, words []byte, asked bool)
 
 	// Logger returns the Logger of the keepalive.Config, or a silent one if that is nil.
 	Logger() *slog.Logger

@@ -113,11 +113,8 @@ func lasting(addr net.Addr) net.Addr {
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	s := c.SafeContext()
 	g, ok := s.(*keepalive.Guard)
-	if !ok {
-		if u, ok := s.(*unnamed); ok {
-			return h.name(c, u)
-		}
-		return h.EventHandler.OnTraffic(c)
+	if !ok { // one comparison, which a switch of two is not
+		return h.unguardedTraffic(c, s)
 	}
 	b := g.Binding()
 	if b.Reason() != nil {
@@ -133,6 +130,14 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	action := h.EventHandler.OnTraffic(c)
 	*left = uint32(c.InboundBuffered())
 	return action
+}
+
+// unguardedTraffic is OnTraffic without a guard in the SafeContext.
+func (h *handler) unguardedTraffic(c gnet.Conn, context any) gnet.Action {
+	if u, ok := context.(*unnamed); ok {
+		return h.name(c, u)
+	}
+	return h.EventHandler.OnTraffic(c)
 }
 
 func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {

@@ -38,6 +38,6 @@ func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason, asked bool) (out 
 	if err != nil {
 		return words, gnet.Close
 	}
-	h.keeper.Binder().SayLast(os.NewFile(uintptr(fd), ""), words, asked)
+	h.keeper.Binder().SayLastWords(os.NewFile(uintptr(fd), ""), words, asked)
 	return nil, gnet.Close
 }
