@@ -444,12 +444,12 @@ func TestTasksWithAGlobalLimitAreInTimeWhileANodeJoins(t *testing.T) {
 		pass(time.Second)
 		require.EqualValues(t, 1, a.stats().Done, "a node that is alone waits for nobody")
 		b := c.join("b", c.kept, nil)
-		for i := range 100 {
+		for i := range 200 {
 			a.set(fmt.Sprint(i), 0)
 			pass(150 * time.Millisecond)
 		}
 		pass(5 * time.Second)
-		require.EqualValues(t, 101, a.stats().Done+b.stats().Done)
+		require.EqualValues(t, 201, a.stats().Done+b.stats().Done)
 		require.NotZero(t, b.stats().Done, "it takes part in the end")
 		require.Less(t, max(a.stats().Late.Max, b.stats().Late.Max), time.Second)
 	})
