@@ -88,7 +88,7 @@ func TestABeatIsTriedAgainWithinTheTTL(t *testing.T) {
 		pass(10 * time.Second)
 		require.NoError(t, r.stop())
 		require.Equal(t, slices.Repeat([]time.Duration{5 * time.Second}, 12), engine.beats)
-		require.Len(t, log.Lines("topics can't be read"), 3)
+		require.Len(t, log.Lines("topics can't be read"), 4)
 		require.Len(t, log.Lines("members can't be reached"), 12)
 	})
 }

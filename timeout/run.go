@@ -145,7 +145,7 @@ func (t *topicsLook) take(ctx context.Context, c *Center) error {
 		began, done := time.Now(), make(chan error, 1)
 		t.done = done
 		t.helpers.Go(func() {
-			asking, asked := context.WithTimeout(t.background, engineTimeout)
+			asking, asked := context.WithTimeout(t.background, max(c.cfg.TTL, time.Second))
 			defer asked()
 			done <- c.refreshTopics(asking)
 			if time.Since(began) >= wait {
