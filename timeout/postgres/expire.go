@@ -86,7 +86,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		found := len(batch.Leased) + len(batch.Died) - before
 		full, due := found == limits.most || found+refiled == limits.look, false
 		if next != nil {
-			due, err = e.seen(t, s, next, batch)
+			due, err = e.seen(t, next, batch)
 			full = full && due
 		}
 		if ask.Late == 0 {
@@ -168,7 +168,7 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 	if err != nil {
 		return false, err
 	}
-	return e.seen(t, s, &p, batch)
+	return e.seen(t, &p, batch)
 }
 
 // peeked is the answer of a look what is due next.
@@ -191,7 +191,7 @@ func (e *Engine) queuePeek(b *pgx.Batch, t *topic, s *slots, p *peeked) {
 }
 
 // seen takes an answer. It reports whether a task is due now.
-func (e *Engine) seen(t *topic, s *slots, p *peeked, batch *engine.Batch) (due bool, err error) {
+func (e *Engine) seen(t *topic, p *peeked, batch *engine.Batch) (due bool, err error) {
 	if !p.there {
 		e.topics.forget(t.Name)
 		return false, notFound(t.Name)
