@@ -75,7 +75,7 @@ type group struct {
 type member struct {
 	guard    *Guard
 	group    *group
-	address  string  // the key for which it counts after that of the group
+	address  string  // the key to count for once it has left the group
 	newcomer *member // for which this one has to leave; itself, if it has no place after all; or nil
 	place    int32   // in group.members, or gone
 	tries    int32   // how many had to leave for this one, and stayed

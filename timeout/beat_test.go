@@ -2,7 +2,6 @@ package timeout_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -93,25 +92,12 @@ func TestABeatIsTriedAgainWithinTheTTL(t *testing.T) {
 	})
 }
 
-// silentMembers don't answer while they are away.
-type silentMembers struct {
-	engine.Members
-	away atomic.Bool
-}
-
-func (m *silentMembers) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
-	if m.away.Load() {
-		return engine.View{}, errors.New("no leader")
-	}
-	return m.Members.Beat(ctx, node, ttl)
-}
-
 // withSilentMembers returns two nodes that have such members, and one engine.
-func withSilentMembers(t *testing.T) (nodes []*rig, members *silentMembers) {
+func withSilentMembers(t *testing.T) (nodes []*rig, members *severed) {
 	kept, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = kept.Close() })
-	members = &silentMembers{Members: kept}
+	members = &severed{Members: kept}
 	for _, name := range []string{"a", "b"} {
 		nodes = append(nodes, rigOn(t, kept, timeout.Config{Node: name, Members: members}))
 	}
@@ -135,13 +121,13 @@ func TestANewTopicIsServedWhileTheMembersAreAway(t *testing.T) {
 		ran := new(record)
 		pass(10 * time.Second)
 		require.Len(t, nodes[0].View().Nodes, 2)
-		members.away.Store(true)
+		members.off.Store(true)
 		ran.handleAt(t, nodes)
 		nodes[0].set("1", 0)
 		pass(10 * time.Second)
 		require.Equal(t, []string{"1"}, ran.all())
 
-		members.away.Store(false)
+		members.off.Store(false)
 		pass(10 * time.Second)
 		require.Len(t, nodes[0].stats().Slots, engine.DefaultSlots/2)
 		require.Len(t, nodes[1].stats().Slots, engine.DefaultSlots/2)
@@ -155,7 +141,7 @@ func TestATopicMayGrowWhileTheMembersAreAway(t *testing.T) {
 		ran := new(record)
 		ran.handleAt(t, nodes)
 		pass(10 * time.Second)
-		members.away.Store(true)
+		members.off.Store(true)
 		const slots, tasks = 64, 200
 		_, err := nodes[0].SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: slots})
 		require.NoError(t, err)

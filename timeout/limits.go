@@ -64,12 +64,7 @@ func contended(topic Topic, node string, before, later []string, gone func(node 
 
 // partOf returns the part of a topic's limits for all nodes that a node has: places, and the share of all slots.
 func partOf(topic Topic, node string, owners []string) (places int, share float64) {
-	var slots []int
-	for slot, owner := range owners {
-		if owner == node {
-			slots = append(slots, slot)
-		}
-	}
+	slots := engine.SlotsOf(owners, node)
 	return part(topic.GlobalConcurrency, len(owners), slots), float64(len(slots)) / float64(len(owners))
 }
 
@@ -105,25 +100,21 @@ func (w *worker) trade(owners []string, atOnce bool, now time.Time) {
 	}
 	var slots, counted []int
 	if owners != nil {
-		slots = []int{} // nil means all
+		slots = engine.SlotsOf(owners, w.c.cfg.Node)
 	}
 	for slot, owner := range owners {
 		former, before := "", slot&(len(w.owners)-1) // there may be more slots now
 		if w.owners != nil {
 			former = w.owners[before]
 		}
-		if owner != w.c.cfg.Node {
-			if w.owners != nil && former != owner {
-				w.handed = append(w.handed, slot)
-			}
-			continue
-		}
-		slots = append(slots, slot)
+		mine, changed := owner == w.c.cfg.Node, former != owner
 		switch _, had := slices.BinarySearch(w.counted, before); {
-		case had || atOnce && former != owner:
+		case mine && (had || atOnce && changed):
 			counted = append(counted, slot)
-		case former != owner:
+		case mine && changed:
 			w.since = now
+		case !mine && changed && w.owners != nil:
+			w.handed = append(w.handed, slot)
 		}
 	}
 	w.owners, w.slots, w.counted, w.full = owners, slots, counted, false

@@ -49,7 +49,7 @@ func TestTheNodesOfAViewHaveTheWholeLimit(t *testing.T) {
 			view.Nodes = append(view.Nodes, engine.Node{Name: "other", Topics: []string{"mails"}})
 			places, perSecond := 0, 0.0
 			for _, node := range view.Nodes {
-				own := view.Slots("orders", node.Name, slots)
+				own := engine.SlotsOf(view.Owners("orders", slots), node.Name)
 				n, r := allowed(topic.WithDefaults(), own)
 				require.Equal(t, len(own) > 0, n > 0, "a node has places if it has slots")
 				places, perSecond = places+n, perSecond+r

@@ -105,7 +105,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin, topics *t
 	c.mu.Lock()
 	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // so that one that hangs leaves time for another
+	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // leaves time for another beat
 	began := time.Now()
 	view, err := c.members.Beat(beating, node, c.cfg.TTL)
 	beaten()
@@ -129,7 +129,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin, topics *t
 	c.warnUnserved()
 }
 
-// topicsLook is a look at the topics beside the beats: an engine slow to answer it must not hold them up.
+// topicsLook is a look at the topics beside the beats: a slow engine must not hold these up.
 type topicsLook struct {
 	helpers    *sync.WaitGroup
 	background context.Context //nolint:containedctx // of Run's helpers

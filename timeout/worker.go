@@ -28,7 +28,7 @@ type worker struct {
 	unread   error            // why this node can't read Topic.Every; then it leases nothing
 	handler  Handler
 	owners   []string  // of the slots, by the last view; nil before the first one
-	since    time.Time // when they were the owners for the first time
+	since    time.Time // when the last of the slots came that did not count at once
 	slots    []int     // to ask for; nil means all
 	counted  []int     // those that count for limits of all nodes, until fresh
 	fresh    time.Time

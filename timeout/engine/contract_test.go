@@ -217,7 +217,7 @@ func TestSlotsAreDealtEvenlyAndFewChangeHands(t *testing.T) {
 	require.Equal(t, "a", four.Leader())
 	before := four.Owners("orders", 64)
 	for _, node := range four.Nodes {
-		mine := four.Slots("orders", node.Name, 64)
+		mine := engine.SlotsOf(four.Owners("orders", 64), node.Name)
 		require.Len(t, mine, 16)
 		for _, slot := range mine {
 			require.Equal(t, node.Name, before[slot])
@@ -230,16 +230,16 @@ func TestSlotsAreDealtEvenlyAndFewChangeHands(t *testing.T) {
 		}
 	}
 	require.Less(t, moved, 16)
-	require.Empty(t, four.Slots("orders", "nobody", 64))
+	require.Empty(t, engine.SlotsOf(four.Owners("orders", 64), "nobody"))
 	require.Empty(t, engine.View{}.Owners("orders", 8)[0])
 	require.Empty(t, engine.View{}.Leader())
 }
 
 func TestSlotsBelongToNodesThatServeTheTopic(t *testing.T) {
 	view := engine.View{Nodes: []engine.Node{{Name: "a", Topics: []string{"mails"}}, {Name: "b", Topics: []string{}}, {Name: "c"}}}
-	require.Len(t, view.Slots("orders", "c", 8), 8)
-	require.Len(t, view.Slots("mails", "a", 8), 4)
-	require.Empty(t, view.Slots("mails", "b", 8))
+	require.Len(t, engine.SlotsOf(view.Owners("orders", 8), "c"), 8)
+	require.Len(t, engine.SlotsOf(view.Owners("mails", 8), "a"), 4)
+	require.Empty(t, engine.SlotsOf(view.Owners("mails", 8), "b"))
 }
 
 func TestTheSlotsOfAnAskAreThoseOfTheTopic(t *testing.T) {

@@ -14,7 +14,7 @@ type Members interface {
 	// Beat declares the node alive for ttl from now, and returns the live nodes. A node calls
 	// it about every third of ttl. If it fails, the node goes on with the last view. But if no call of
 	// the last ttl has succeeded, the node has no part of the limits for all nodes. So no other node may
-	// have a view without it before ttl has passed since the begin of the call.
+	// have a view without it earlier than ttl after the call began.
 	Beat(ctx context.Context, node Node, ttl time.Duration) (View, error)
 
 	// Leave ends the membership of the node of that name.
@@ -144,11 +144,11 @@ type shareholder struct {
 	has  int    // slots
 }
 
-// Slots returns the slots of a topic that belong to the node of that name, in order. A node
-// outside of the view has none. The result is never nil, since nil means all slots in an Ask.
-func (v View) Slots(topic, name string, slots int) []int {
+// SlotsOf returns the slots that belong to the node of that name, in order, by the owners of all slots of a topic: see
+// View.Owners. The result is never nil, since nil means all slots in an Ask.
+func SlotsOf(owners []string, name string) []int {
 	mine := []int{}
-	for slot, owner := range v.Owners(topic, slots) {
+	for slot, owner := range owners {
 		if owner == name {
 			mine = append(mine, slot)
 		}
