@@ -17,7 +17,7 @@ const commitTimeout = 30 * time.Second
 // hanging part holds up only its own callers.
 type lanes[Q any] struct {
 	key  func(Q) Key
-	lane func(Key) int
+	part func(Key) int
 	do   func(context.Context, []Q) ([]Answer, error)
 
 	mu     sync.Mutex // guards byPart
@@ -25,16 +25,16 @@ type lanes[Q any] struct {
 }
 
 func newLanes[Q any](e engine.Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *lanes[Q] {
-	lane := func(Key) int { return 0 }
-	if laned, ok := e.(engine.Laned); ok {
-		lane = laned.Lane
+	part := func(Key) int { return 0 }
+	if parted, ok := e.(engine.Parted); ok {
+		part = parted.Part
 	}
-	return &lanes[Q]{key: key, lane: lane, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
+	return &lanes[Q]{key: key, part: part, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
 }
 
 // call makes one call in a batch.
 func (l *lanes[Q]) call(ctx context.Context, ask Q) (Answer, error) {
-	return l.of(l.lane(l.key(ask))).Call(ctx, ask)
+	return l.of(l.part(l.key(ask))).Call(ctx, ask)
 }
 
 // of returns the Committer of a part.

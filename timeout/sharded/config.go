@@ -45,7 +45,7 @@ func (c Config) check(shards int) error {
 // order, or with others, the error wraps engine.ErrConflict. The first time, all shards must
 // answer. Later, a silent shard joins when it answers. On an error the shards stay open.
 //
-// The engine implements engine.Log, engine.Laned and engine.Peeker; Peek returns
+// The engine implements engine.Log, engine.Parted and engine.Peeker; Peek returns
 // engine.ErrUnsupported unless all shards implement engine.Peeker. If all shards implement
 // engine.Waker, so does the engine. The same is true of engine.Truth.
 func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {

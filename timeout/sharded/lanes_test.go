@@ -128,3 +128,41 @@ func TestAShardThatHangsMakesTasksOfTheOthersLateOnce(t *testing.T) {
 		})
 	}
 }
+
+// Outcomes of one shard hang: somebody's transaction may have locked their tasks. The tasks of the others run in time, and the
+// outcomes are told in the end.
+func TestOutcomesThatHangHoldUpNoOtherShard(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var mu sync.Mutex
+		late := map[string]time.Duration{}
+		require.NoError(r.t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			late[task.ID] = time.Since(task.Due)
+			return nil
+		}))
+		set := ids("orders", 3, 100)
+		for _, some := range set {
+			for n, id := range some {
+				require.NoError(r.t, r.set(id, 3*time.Second+time.Duration(n)*200*time.Millisecond))
+			}
+		}
+		pass(2 * time.Second)
+		r.shards[1].is.Store(stuck)
+		pass(30 * time.Second)
+		mu.Lock()
+		for _, id := range slices.Concat(set[0], set[2]) {
+			require.Contains(r.t, late, id)
+			require.LessOrEqual(r.t, late[id], 500*time.Millisecond, "twice the time between two looks")
+		}
+		mu.Unlock()
+		r.shards[1].is.Store(well)
+		pass(2 * time.Minute)
+		for _, some := range set {
+			for _, id := range some {
+				_, err := r.Get(r.t.Context(), engine.Key{Topic: "orders", ID: id})
+				require.ErrorIs(r.t, err, engine.ErrNotFound)
+			}
+		}
+	})
+}
