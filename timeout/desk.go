@@ -88,8 +88,9 @@ func (d *desk) join(r *request) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = append(d.waiting, r)
-	r.since = d.begun
 	now := time.Now()
+	d.renew(nil, now)
+	r.since = d.begun
 	if !d.open || r.last {
 		d.lookNow()
 	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return !now.Before(p.look) }) {
@@ -171,7 +172,7 @@ func (d *desk) idle() bool {
 // held.
 func (d *desk) hasLooked(r *request, now time.Time) bool {
 	return r.looked || !slices.ContainsFunc(d.parts, func(p *part) bool {
-		answers := !now.Before(p.until) && (p.calls == 0 || len(d.parts) == 1 || now.Sub(p.begun) < pullPatience)
+		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullPatience || !d.others(p))
 		return !p.idle && p.looked <= r.since && answers
 	})
 }
@@ -205,6 +206,7 @@ func (d *desk) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Durat
 	defer d.mu.Unlock()
 	d.renew(nil, now)
 	d.dismiss(func(r *request) bool { return r.last && d.hasLooked(r, now) })
+	d.forgo(now)
 	most := deskMost
 	if d.limiter != nil {
 		if most = min(most, int(d.limiter.TokensAt(now))-d.asked()); most < 1 {

@@ -34,7 +34,7 @@ type looks struct {
 // part is a part of the engine, as far as a topic of this node is concerned. looks.mu guards it.
 type part struct {
 	number int       // see engine.Parted; zero is the whole engine
-	idle   bool      // it has no slots to look at, only outcomes to be told
+	idle   bool      // it has none of the slots to look at
 	look   time.Time // the latest time of the next look
 	clock  clock     // of the last answer
 	calls  int       // under way
@@ -90,20 +90,25 @@ func (c *Center) partOf(key Key) int {
 	return 0
 }
 
-// renew takes the parts of the engine that have the slots. l.mu must be held.
+// renew takes the parts of the engine, and which of them have the slots to look at. l.mu must be held.
 func (l *looks) renew(slots []int, now time.Time) {
 	parted, ok := l.c.engine.(engine.Parted)
 	if !ok || now.Sub(l.renewed) < partsEvery {
 		return
 	}
 	l.renewed = now
-	numbers := parted.Parts(l.name, slots)
-	for _, number := range numbers {
+	for _, number := range parted.Parts(l.name, nil) {
 		l.part(number)
 	}
+	numbers := parted.Parts(l.name, slots)
 	for _, p := range l.parts {
 		p.idle = !slices.Contains(numbers, p.number)
 	}
+}
+
+// others reports whether there are slots to look at in other parts than p. l.mu must be held.
+func (l *looks) others(p *part) bool {
+	return slices.ContainsFunc(l.parts, func(other *part) bool { return other != p && !other.idle })
 }
 
 // inTurn returns the parts, those first that were not asked last. l.mu must be held.
@@ -142,6 +147,23 @@ func (l *looks) asked() (tasks int) {
 		tasks += p.asked
 	}
 	return tasks
+}
+
+// forgo counts silent parts as asked for nothing: their room is for the others. It returns how much that was, and how long it is
+// until the next part may be silent, at most Center.poll. l.mu must be held.
+func (l *looks) forgo(now time.Time) (freed int, wait time.Duration) {
+	wait = l.c.poll()
+	for _, p := range l.parts {
+		switch {
+		case p.asked == 0 || !l.others(p):
+		case p.isSilent(now):
+			freed += p.asked
+			p.asked = 0
+		default:
+			wait = min(wait, askPatience-now.Sub(p.begun))
+		}
+	}
+	return freed, wait
 }
 
 // lookNow makes serve look at once. l.mu must be held.

@@ -24,17 +24,15 @@ func (w *worker) room(p *part, now time.Time) int {
 	if w.limiter != nil {
 		room = min(room, int(w.limiter.TokensAt(now))-w.asked())
 	}
-	sharers, least := 1, 1
+	sharers := 1
 	for _, other := range w.parts {
-		if other == p || other.idle {
-			continue
-		}
-		least = 2
-		if other.calls == 0 && !now.Before(other.look) && !now.Before(other.until) {
+		if other != p && !other.idle && other.calls == 0 && !now.Before(other.look) && !now.Before(other.until) {
 			sharers++
 		}
 	}
-	sharers = max(sharers, least)
+	if w.others(p) {
+		sharers = max(sharers, 2)
+	}
 	return max((room+sharers-1)/sharers, 0)
 }
 

@@ -81,7 +81,9 @@ func (w *worker) plan(now time.Time) (p *part, ask engine.Ask, wait time.Duratio
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
 	w.renew(w.wanted(now), now)
-	longest = min(longest, w.forgo(now))
+	freed, silent := w.forgo(now)
+	w.c.arbiter.ask(-freed)
+	longest = min(longest, silent)
 	wait = longest
 	for _, p := range w.inTurn() {
 		ask, until := w.planFor(p, now, longest)
@@ -91,23 +93,6 @@ func (w *worker) plan(now time.Time) (p *part, ask engine.Ask, wait time.Duratio
 		wait = min(wait, until)
 	}
 	return nil, engine.Ask{}, wait
-}
-
-// forgo gives the room of silent parts to the others. It returns how long it is until the next one counts as silent. w.mu
-// must be held.
-func (w *worker) forgo(now time.Time) time.Duration {
-	wait := w.c.poll()
-	for _, p := range w.parts {
-		switch {
-		case p.asked == 0 || len(w.parts) == 1:
-		case p.isSilent(now):
-			w.c.arbiter.ask(-p.asked)
-			p.asked = 0
-		default:
-			wait = min(wait, askPatience-now.Sub(p.begun))
-		}
-	}
-	return wait
 }
 
 // planFor returns the next question to a part of the engine, or a positive wait, at most longest, if there is none yet. w.mu

@@ -41,6 +41,10 @@ func (e *core) Part(key engine.Key) int {
 // partOf returns the number of a part of a shard. Zero means all of the shard.
 func (e *core) partOf(place, part int) int { return 1 + place + part*len(e.shards) }
 
+// placeOfPart returns the shard of a part, and innerPart the part of that shard.
+func (e *core) placeOfPart(part int) int { return (part - 1) % len(e.shards) }
+func (e *core) innerPart(part int) int   { return (part - 1) / len(e.shards) }
+
 // Expire implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
 func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
@@ -57,13 +61,8 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 			x.askShard(ctx, place)
 		}
 	}
-	for n := 0; n < len(x.shares) && !x.asked; n++ { // for the time, and whether the topic exists
-		place := n
-		if ask.Part > 0 {
-			place, n = (ask.Part-1)%len(x.shares), len(x.shares)
-		}
-		x.askShard(ctx, place)
-		x.asked = x.answers > 0
+	if !x.asked {
+		x.askAny(ctx)
 	}
 	return x.end()
 }
@@ -97,8 +96,8 @@ func (e *core) newExpiry(ask engine.Ask) *expiry {
 		s.index = append(s.index, i)
 	}
 	if ask.Part > 0 {
-		s := &x.shares[(ask.Part-1)%len(e.shards)]
-		s.looks, s.part = ask.Max > 0, (ask.Part-1)/len(e.shards)
+		s := &x.shares[e.placeOfPart(ask.Part)]
+		s.looks, s.part = ask.Max > 0, e.innerPart(ask.Part)
 		return x
 	}
 	e.mu.Lock()
@@ -116,6 +115,17 @@ func (x *expiry) asks(place int) bool {
 	return len(s.settle) > 0 || s.looks && len(x.batch.Leased) < x.ask.Max
 }
 
+// askAny asks for the time, and whether the topic exists.
+func (x *expiry) askAny(ctx context.Context) {
+	if x.ask.Part > 0 {
+		x.askShard(ctx, x.placeOfPart(x.ask.Part))
+		return
+	}
+	for place := 0; place < len(x.shares) && x.answers == 0; place++ {
+		x.askShard(ctx, place)
+	}
+}
+
 // askShard asks a shard, and takes its answer.
 func (x *expiry) askShard(ctx context.Context, place int) {
 	s, share := x.shards[place], &x.shares[place]
@@ -125,6 +135,7 @@ func (x *expiry) askShard(ctx context.Context, place int) {
 		ask.Max = x.ask.Max - len(x.batch.Leased)
 	}
 	var batch engine.Batch
+	begun := time.Now()
 	err := x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
 		batch, err = e.Expire(ctx, ask)
 		if errors.Is(err, engine.ErrNotFound) && place > 0 && x.heal(ctx, s, e, ask.Topic) {
@@ -149,7 +160,7 @@ func (x *expiry) askShard(ctx context.Context, place int) {
 	}
 	if !batch.Next.IsZero() {
 		x.batch.Next = batch.Next
-		if at := time.Now().Add(batch.Next.Sub(batch.Now)); x.next.IsZero() || at.Before(x.next) {
+		if at := begun.Add(batch.Next.Sub(batch.Now)); x.next.IsZero() || at.Before(x.next) {
 			x.next = at
 		}
 	}

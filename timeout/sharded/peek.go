@@ -21,7 +21,7 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 		for place, in := range places(p.Topic, p.Slots, e.slots[p.Topic], len(e.shards)) {
 			one := p
 			if p.Part > 0 {
-				in, one.Part = place == (p.Part-1)%len(e.shards), (p.Part-1)/len(e.shards)
+				in, one.Part = place == e.placeOfPart(p.Part), e.innerPart(p.Part)
 			}
 			if part := &parts[place]; in {
 				part.peeks, part.index = append(part.peeks, one), append(part.index, i)
