@@ -133,7 +133,7 @@ func (l *looks) endCall(p *part, tasks int, err error, now time.Time) (asked int
 	p.calls--
 	asked = min(tasks, p.asked)
 	p.asked -= asked
-	p.troubles.answered(l, p.number, err, now)
+	p.answered(l, p.number, err, now)
 	if p.number == 0 || err != nil {
 		l.renewed = time.Time{} // the engine may know its parts now, or have others
 	}

@@ -13,8 +13,8 @@ import (
 // Config configures New and Open. The zero value is useful.
 type Config struct {
 	// Patience is the time limit of a call of a shard with at most a thousand tasks. A slower
-	// shard counts as away. It can hold up the others for Patience, once. Zero means 5s; less
-	// than 10ms is an error.
+	// shard counts as away. It can hold up a call for several shards for Patience, once. Zero
+	// means 5s; less than 10ms is an error.
 	Patience time.Duration
 
 	// Logger gets a line when a shard goes away and when it comes back. Nil means slog's
