@@ -74,7 +74,7 @@ func (l *looks) part(number int) *part {
 			return p
 		}
 	}
-	p := &part{number: number, troubles: newTroubles(number)}
+	p := &part{number: number, idle: number > 0, troubles: newTroubles(number)}
 	l.parts = append(l.parts, p)
 	return p
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
 // pulling makes orders a topic to pull from, and sets due tasks in each shard.
@@ -118,30 +121,43 @@ func TestTheRateOfPullsIsThatOfAllShards(t *testing.T) {
 	}
 }
 
-// A node whose slots are all in one shard rescues those of a dead node in the others.
+// A node whose slots are all in one shard rescues those of a node that hangs, in the other shard.
 func TestTasksInAShardWithoutOwnSlotsAreRescued(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Slots: 1, Lease: time.Second})
-		require.NoError(r.t, err)
+	synctest.Test(t, func(t *testing.T) {
+		e := overWith(t, sharded.Config{Logger: silent}, slowly(t), slowly(t))
+		_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2, Lease: time.Second}, false)
+		require.NoError(t, err)
+		centre, err := timeout.New(e, timeout.Config{Node: "alive", Logger: silent})
+		require.NoError(t, err)
+		r := &rig{Center: centre, t: t, engine: e, ran: map[string]int{}}
 		r.handle(0)
-		// A second node is alive and never asks. The slot is that of one of the two.
-		beating, stop := context.WithCancel(r.t.Context())
-		defer stop()
-		go func() {
-			for beating.Err() == nil {
-				_, _ = r.engine.Beat(beating, engine.Node{Name: "0"}, 10*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- centre.Run(ctx) }()
+		var hanging sync.WaitGroup
+		hanging.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = e.Beat(ctx, engine.Node{Name: "hangs"}, 10*time.Second)
 				select {
-				case <-beating.Done():
 				case <-time.After(time.Second):
+				case <-ctx.Done():
 				}
 			}
-		}()
+		})
 		pass(time.Minute)
-		set := slices.Concat(ids("orders", 3, 20)...)
-		for _, id := range set {
-			require.NoError(r.t, r.set(id, 0))
+		require.Len(t, r.Stats()[0].Slots, 1)
+		require.Len(t, e.(engine.Parted).Parts("orders", r.Stats()[0].Slots), 1)
+		set := slices.Concat(ids("orders", 2, 20)...)
+		for _, id := range set { // not by this centre, which would learn of the shard
+			_, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: id}})
+			require.NoError(t, err)
 		}
 		pass(time.Minute)
-		require.True(r.t, r.all(set))
+		require.True(t, r.all(set))
+		require.EqualValues(t, 20, r.Stats()[0].Rescued)
+		cancel()
+		require.NoError(t, <-ran)
+		require.NoError(t, centre.Close())
+		hanging.Wait()
 	})
 }
