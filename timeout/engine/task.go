@@ -115,6 +115,11 @@ type Task struct {
 // MaxError is how many bytes of an error's text are kept.
 const MaxError = 1000
 
+// LeaseEnded returns the Error of a task whose lease ended unsettled, in an attempt of that node. It is for engines.
+func LeaseEnded(node string, attempt int) string {
+	return fmt.Sprintf("timeout: the lease of %s ended in attempt %d", node, attempt)
+}
+
 // Key returns the task's topic and id.
 func (t Task) Key() Key { return Key{t.Topic, t.ID} }
 

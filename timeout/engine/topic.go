@@ -159,6 +159,12 @@ func (t Topic) WithDefaults() Topic {
 	return t
 }
 
+// Clone returns a copy that shares nothing with t. It is for engines in memory.
+func (t Topic) Clone() Topic {
+	t.Callback = t.Callback.Clone()
+	return t
+}
+
 // In returns the topic as it is kept in place of an earlier one: with its Paused, its Slots if there
 // are none, and defaults. The error wraps ErrConflict or ErrArgument. It is for engines.
 func (t Topic) In(place Topic) (Topic, error) {
