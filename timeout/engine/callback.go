@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,6 +35,16 @@ type Callback struct {
 	// Final lists HTTP statuses, 400 to 599, that make a task dead at once, like 410. It has at
 	// most MaxFinal of them. All other statuses but 2xx and redirects lead to a retry.
 	Final []int `json:"final,omitempty"`
+}
+
+// Clone returns a copy that shares nothing with c, or nil. It is for engines in memory.
+func (c *Callback) Clone() *Callback {
+	if c == nil {
+		return nil
+	}
+	clone := *c
+	clone.Header, clone.Final = maps.Clone(c.Header), slices.Clone(c.Final)
+	return &clone
 }
 
 // Hidden is in a callback from Masked in place of what may be a secret.

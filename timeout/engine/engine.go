@@ -15,9 +15,16 @@ import (
 // task alone. If one part of an engine of several parts does not answer, only the tasks of that
 // part get an error.
 //
-// All times are those of the engine's own clock, in milliseconds. Several goroutines and
+// All times are those of the engine's own clock, in milliseconds. If somebody sets that clock back, tasks
+// wait for their action times by the clock, but leases and memberships end after their length, by the
+// next Upkeep at the latest. Several goroutines and
 // processes may call all methods at the same time. The caller passes nothing to an engine that
 // Check refuses. Package enginetest is the conformance suite.
+//
+// If ctx has ended before the call, the method changes nothing, and returns the error of ctx. Get,
+// List, Move, Remove, Replay and Extend take a missing topic for one without tasks, and Expire returns
+// ErrNotFound. After a call, the caller may change the bytes, maps and callbacks of arguments and
+// answers: the engine has copies.
 type Engine interface {
 	// SetTopic makes a topic, or changes all settings of an existing one, with two exceptions.
 	// Slots of zero leaves the number of slots as it is. Paused counts for a new topic only, so
@@ -39,7 +46,7 @@ type Engine interface {
 	DropTopic(ctx context.Context, name string) error
 
 	// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic. If the
-	// cost grows with the number of tasks, a count serves later calls, too: for ten times as
+	// cost grows with the number of tasks, a count may serve later calls, too: for ten times as
 	// long as it took, or for a second if that is longer.
 	Count(ctx context.Context, topic string) (Counts, error)
 
@@ -50,16 +57,16 @@ type Engine interface {
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
 
 	// Move changes the action time of pending tasks that match the move, before the first attempt or
-	// before a retry. It does not change other tasks.
+	// before a retry. The version is new; attempts and error stay. Move does not change other tasks.
 	Move(ctx context.Context, moves []Move) ([]Answer, error)
 
 	// Remove ends pending, running and dead tasks that match the removal. The lease of a
 	// running task is void. Other tasks stay as they are.
 	Remove(ctx context.Context, removals []Removal) ([]Answer, error)
 
-	// Replay makes dead tasks wait again: due at once, with all their attempts and a new
-	// version. It does not change other tasks. The version is new because the idempotency key
-	// is made of it. With the old key, a target that remembers its answers would repeat the old
+	// Replay makes dead tasks wait again: with the present as Due, all their attempts and a new
+	// version. The error may stay until the next attempt. Replay does not change other tasks. The
+	// version is new because the idempotency key is made of it. With the old key, a target that remembers its answers would repeat the old
 	// one, and a queue that drops duplicates would drop the task.
 	Replay(ctx context.Context, keys []Key) ([]Answer, error)
 
@@ -88,9 +95,9 @@ type Engine interface {
 	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
 
 	// Upkeep does a bounded part of the background work. It deletes tasks at the end of their
-	// retention, and the oldest dead tasks beyond Topic.MaxDead. It also moves tasks out of the
-	// slots of before a topic grew. Normally one node at a time calls it; two calls at the same
-	// time do no harm.
+	// retention, and the oldest dead tasks beyond Topic.MaxDead. Until then all methods find them. It
+	// also moves tasks out of the slots of before a topic grew. Normally one node at a time calls it;
+	// two calls at the same time do no harm.
 	Upkeep(ctx context.Context) (Swept, error)
 
 	// Members keeps the list of nodes in the engine itself.
@@ -210,8 +217,8 @@ type Answer struct {
 	// Pending, Running or Dead and Version is zero.
 	Was State `json:"was"`
 
-	// Version and Due are those of the task after the call, and zero if there is none. A
-	// removed task has none.
+	// Version and Due are those of the task after the call, and zero if there is none or if this
+	// call has removed it.
 	Version int64     `json:"version,omitempty"`
 	Due     time.Time `json:"due,omitzero"`
 
@@ -272,7 +279,7 @@ type Ask struct {
 	// Settle are the outcomes of earlier leases, of this topic.
 	Settle []Outcome
 
-	// Max is the greatest number of tasks to lease. Zero means none.
+	// Max is the greatest number of tasks to lease. Zero means none, and no task becomes Dead.
 	Max int
 
 	// Lease is the length of the new leases.
@@ -304,7 +311,7 @@ type Outcome struct {
 	After time.Duration
 
 	// Refund, with Pending, does not count the attempt: the task was not begun. The task keeps the
-	// error of the attempt before.
+	// error of the attempt before, and Node.
 	Refund bool
 
 	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and
@@ -314,7 +321,8 @@ type Outcome struct {
 	// Error, and the log has the attempt as Dead. Anew goes before Refund.
 	Anew bool
 
-	// Error is the failure as text. For Done the error of an earlier attempt stays.
+	// Error is the failure as text, of at most MaxError bytes of UTF-8. For Done the error of an
+	// earlier attempt stays.
 	Error string
 
 	// Started and Took are for the log of executions.
@@ -339,12 +347,13 @@ type Batch struct {
 	Leased []Leased
 
 	// Died are the tasks that this call made Dead because the lease of their last attempt
-	// ended.
+	// ended. Ask.Max does not count them.
 	Died []Key
 
 	// Next is when a task is next due in these slots, as far as this call has seen. It is not
 	// after Now if more tasks are due at once, and zero if none waits. A Waker may leave out
-	// tasks that it will wake for. Next means nothing if Ask.Late was not zero.
+	// tasks that it will wake for. Next means nothing if Ask.Late was not zero or Ask.Max was zero. It
+	// is zero if the topic is paused.
 	Next time.Time
 }
 

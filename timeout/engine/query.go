@@ -11,7 +11,7 @@ type Query struct {
 	// an error.
 	Limit int
 
-	// Cursor is the Next of the page before, or empty for the first page.
+	// Cursor is the Next of the page before, or empty for the first page. Another text is ErrArgument.
 	Cursor string
 
 	// OmitPayload leaves the payloads out: each task has PayloadBytes in place of Payload. The engine sends
@@ -38,11 +38,11 @@ const (
 	MaxPage = 1000
 
 	// MaxPageBytes bounds the payloads on a page, in bytes. A page of large tasks has fewer of
-	// them than Limit.
+	// them than Limit, and at least one.
 	MaxPageBytes = 4 << 20
 )
 
-// Page is a part of a list, in the order of Task.Until. A task that stays in the list throughout is on
+// Page is a part of a list, in the order of Task.Until. A task that stays in its place throughout is on
 // exactly one page, whatever happens to others meanwhile. A page with a Next can have fewer tasks than
 // Query.Limit, or none.
 type Page struct {

@@ -46,7 +46,8 @@ type Task struct {
 
 	// Due is the action time: the handler is not called before the engine's clock says so. It
 	// is kept in milliseconds since the epoch, rounded up. A past time is due at once. The zero
-	// time means After. A retry leaves Due as it is. After timeout.Again it is the new time.
+	// time means After. A retry leaves Due as it is. After timeout.Again it is the new time, and after a
+	// replay the time of the replay.
 	Due time.Time `json:"due,omitzero"`
 
 	// After is the time from the call to the action time, by the engine's clock, if Due is
@@ -60,7 +61,7 @@ type Task struct {
 
 	// Trace is handed from the setter to the handler, and is sent with each callback. It has the
 	// headers Traceparent, Tracestate and Baggage, as far as there are any: see CheckTrace. It is a
-	// carrier of OpenTelemetry: propagation.MapCarrier(task.Trace).
+	// carrier of OpenTelemetry: propagation.MapCarrier(task.Trace). An empty one is kept as nil.
 	Trace map[string]string `json:"trace,omitempty"`
 
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
@@ -100,7 +101,8 @@ type Task struct {
 	// failed, too, if its lease ended unsettled, or if a removal cut it off.
 	Failures int `json:"failures,omitempty"`
 
-	// Error is the failure of the last attempt, as text, at most MaxError bytes.
+	// Error is the failure of the last attempt, as text, at most MaxError bytes. After an
+	// unsettled lease it is the text of LeaseEnded.
 	Error string `json:"error,omitempty"`
 
 	// Until is the end of the lease for a running task, and the time of ending for a done, dead
@@ -114,6 +116,11 @@ type Task struct {
 
 // MaxError is how many bytes of an error's text are kept.
 const MaxError = 1000
+
+// LeaseEnded returns the Error of a task whose lease ended unsettled, in an attempt of that node. It is for engines.
+func LeaseEnded(node string, attempt int) string {
+	return fmt.Sprintf("timeout: the lease of %s ended in attempt %d", node, attempt)
+}
 
 // Key returns the task's topic and id.
 func (t Task) Key() Key { return Key{t.Topic, t.ID} }

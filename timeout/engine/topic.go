@@ -103,8 +103,8 @@ type Topic struct {
 	// callbacks of single tasks. GlobalConcurrency and GlobalRate must be zero.
 	Pull bool `json:"pull,omitempty"`
 
-	// Paused topics accept tasks and run none. The field counts for a new topic only: Pause and
-	// Resume change an existing one.
+	// Paused topics accept tasks and run none: Expire only settles leases. The field counts for a new
+	// topic only: Pause and Resume change an existing one.
 	Paused bool `json:"paused,omitempty"`
 }
 
@@ -156,6 +156,12 @@ func (t Topic) WithDefaults() Topic {
 	t.RetainDead = cmp.Or(t.RetainDead, DefaultRetainDead)
 	t.MaxDead = cmp.Or(t.MaxDead, DefaultMaxDead)
 	t.RetainLog = cmp.Or(t.RetainLog, max(DefaultRetainLog, t.Retain))
+	return t
+}
+
+// Clone returns a copy that shares nothing with t. It is for engines in memory.
+func (t Topic) Clone() Topic {
+	t.Callback = t.Callback.Clone()
 	return t
 }
 

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -300,4 +301,41 @@ func (r *rig) sameContent(want, got engine.Task) {
 	require.Equal(r.t, want.Key(), got.Key())
 	require.True(r.t, string(want.Payload) == string(got.Payload), "payload of %q", want.ID)
 	require.Equal(r.t, want.Callback, got.Callback)
+}
+
+// testCopies changes what it has set and what it has got.
+func testCopies(r *rig) {
+	callback := func() *engine.Callback {
+		return &engine.Callback{Kind: "http", Target: "http://127.0.0.1/", Header: map[string]string{"a": "b"}, Final: []int{410}}
+	}
+	spoil := func(payload []byte, callback *engine.Callback, trace map[string]string) {
+		clear(payload)
+		clear(trace)
+		clear(callback.Header)
+		callback.Final[0], callback.Target = 499, "http://127.0.0.2/"
+	}
+	topic := engine.Topic{Slots: 1, Callback: callback()}
+	made := r.make(topic)
+	spoil(nil, topic.Callback, nil)
+	spoil(nil, made.Callback, nil)
+	spoil(nil, r.find(r.topic).Callback, nil)
+	require.Equal(r.t, callback(), r.find(r.topic).Callback)
+
+	given := r.task("1", past)
+	given.Callback, given.Trace = callback(), maps.Clone(trace)
+	payload := slices.Clone(given.Payload)
+	r.setAll(given)
+	spoil(given.Payload, given.Callback, given.Trace)
+	for _, look := range []func() engine.Task{
+		func() engine.Task { return r.get("1") },
+		func() engine.Task { return r.list(engine.Pending, 1)[0] },
+		func() engine.Task { return r.lease(1, long)[0].Task },
+		func() engine.Task { return r.get("1") },
+	} {
+		got := look()
+		require.Equal(r.t, payload, got.Payload)
+		require.Equal(r.t, callback(), got.Callback)
+		require.Equal(r.t, trace, got.Trace)
+		spoil(got.Payload, got.Callback, got.Trace)
+	}
 }

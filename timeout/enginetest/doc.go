@@ -8,6 +8,8 @@
 //		enginetest.Run(t, engine, enginetest.Options{})
 //	}
 //
+// Package toy is an engine for your first look: it passes, and is short.
+//
 // Times are real, since an engine's clock may be that of a server. A run takes some ten seconds, and
 // mostly waits. No test depends on the speed of the machine, except for limits many times as long as
 // needed.

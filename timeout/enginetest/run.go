@@ -110,6 +110,7 @@ func (s *suite) tests() []test {
 		{"Slots", testSlots},
 		{"Pulls", testPulls},
 		{"AnyBytes", testAnyBytes},
+		{"Copies", testCopies},
 		{"Context", testContext},
 	}
 	if _, ok := s.engine.(engine.Log); ok {

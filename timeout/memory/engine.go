@@ -63,13 +63,6 @@ type topic struct {
 	dead   byTime
 }
 
-// copied returns the topic with a callback of its own.
-func (t *topic) copied() engine.Topic {
-	copied := t.Topic
-	copied.Callback = cloned(t.Callback)
-	return copied
-}
-
 func now() int64 { return time.Now().UnixMilli() }
 
 // enter locks the engine, unless it is closed or ctx has ended.
@@ -105,17 +98,16 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 		t = new(topic)
 		e.topics.Set(wanted.Name, t)
 	case onlyNew:
-		return t.copied(), nil
+		return t.Clone(), nil
 	default:
 		var err error
 		if wanted, err = wanted.In(t.Topic); err != nil {
-			return t.copied(), err
+			return t.Clone(), err
 		}
 	}
-	t.Topic = wanted.WithDefaults()
-	t.Callback = cloned(t.Callback)
+	t.Topic = wanted.WithDefaults().Clone()
 	t.grow()
-	return t.copied(), nil
+	return t.Clone(), nil
 }
 
 // Pause is engine.Engine's.
@@ -129,7 +121,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 		return engine.Topic{}, err
 	}
 	t.Paused = paused
-	return t.copied(), nil
+	return t.Clone(), nil
 }
 
 // grow deals the ready tasks among the present number of slots.
@@ -166,7 +158,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	defer e.mu.Unlock()
 	topics := make([]engine.Topic, 0, e.topics.Len())
 	for _, t := range e.topics.All() {
-		topics = append(topics, t.copied())
+		topics = append(topics, t.Clone())
 	}
 	slices.SortFunc(topics, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return topics, nil

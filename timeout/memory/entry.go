@@ -3,7 +3,6 @@ package memory
 import (
 	"container/heap"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -106,19 +105,9 @@ func (en *entry) brief() engine.Task {
 	if en.more != nil {
 		more = *en.more
 	}
-	task.Callback, task.Trace, task.Error, task.Node = cloned(more.callback), maps.Clone(more.trace), more.failure, more.node
+	task.Callback, task.Trace, task.Error, task.Node = more.callback.Clone(), maps.Clone(more.trace), more.failure, more.node
 	task.Count(more.calls, more.failures)
 	return task
-}
-
-// cloned returns a copy, since the program may change its own one, or nil.
-func cloned(c *engine.Callback) *engine.Callback {
-	if c == nil {
-		return nil
-	}
-	copied := *c
-	copied.Header, copied.Final = maps.Clone(c.Header), slices.Clone(c.Final)
-	return &copied
 }
 
 // byTime is a heap with the earliest entry on top. After a crowd has left, it has room for at most four times as many

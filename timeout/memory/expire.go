@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -58,7 +57,7 @@ func (t *topic) first(slots []int) *entry {
 func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, asked time.Time, batch *engine.Batch) {
 	more, again := en.mine(), en.state == engine.Running
 	if again {
-		more.failure = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", more.node, en.attempts)
+		more.failure = engine.LeaseEnded(more.node, int(en.attempts))
 		e.remember(en, engine.Outcome{As: engine.Pending, Error: more.failure})
 		if int(en.attempts) >= t.Attempts() {
 			e.end(en, engine.Dead)

@@ -45,7 +45,7 @@ func (e *Engine) set(task engine.Task) engine.Answer {
 	at := now()
 	en.payload, en.due, en.created, en.attempts, en.more = string(task.Payload), task.DueAt(at), at, 0, nil
 	if task.Callback != nil || len(task.Trace) > 0 {
-		en.more = &more{callback: cloned(task.Callback), trace: maps.Clone(task.Trace)}
+		en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace)}
 	}
 	e.wait(en)
 	return en.answer(was)
