@@ -310,7 +310,7 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 			continue
 		}
 		if leased.Again { // as outlived of expire.lua
-			leased.Error = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", leased.Node, leased.Attempts)
+			leased.Error = engine.LeaseEnded(leased.Node, leased.Attempts)
 			if leased.Attempts == 0 {
 				leased.Error = "timeout: the record of its attempts is lost"
 			}
