@@ -1,8 +1,10 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -93,7 +95,7 @@ func (d *desk) join(r *request) (start bool) {
 	r.since = d.begun
 	if !d.open || r.last {
 		d.lookNow()
-	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return !now.Before(p.look) }) {
+	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls > 0 || !now.Before(p.look) }) {
 		r.looked = true // all that is known holds for it
 	}
 	start = !d.open
@@ -177,6 +179,28 @@ func (d *desk) hasLooked(r *request, now time.Time) bool {
 	})
 }
 
+// dismissLooked answers the requests that want an answer and have looked. If no part has answered, that is an error. d.mu must
+// be held.
+func (d *desk) dismissLooked(now time.Time) {
+	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
+		if !r.last || !d.hasLooked(r, now) {
+			return false
+		}
+		var err error
+		if !r.looked && !slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }) {
+			err = errSilent
+			for _, p := range d.parts {
+				err = cmp.Or(p.failing, err)
+			}
+		}
+		r.got <- pulled{err: err}
+		return true
+	})
+}
+
+// errSilent is the error of a Pull if no part of the engine answers in time.
+var errSilent = fmt.Errorf("timeout: no part of the engine has answered within %v", pullPatience)
+
 // serve asks the parts of the engine until no request waits.
 func (d *desk) serve() {
 	timer := time.NewTimer(0)
@@ -205,14 +229,16 @@ func (d *desk) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Durat
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.renew(nil, now)
-	d.dismiss(func(r *request) bool { return r.last && d.hasLooked(r, now) })
-	d.forgo(now)
+	d.dismissLooked(now)
+	_, silent := d.forgo(now)
 	most := deskMost
 	if d.limiter != nil {
-		if most = min(most, int(d.limiter.TokensAt(now))-d.asked()); most < 1 {
+		if tokens := d.limiter.TokensAt(now); tokens < 1 {
 			d.dismiss(func(r *request) bool { return r.last })
-			missing := time.Duration((1 - d.limiter.TokensAt(now)) / d.topic.Rate * float64(time.Second))
+			missing := time.Duration((1 - tokens) / d.topic.Rate * float64(time.Second))
 			wait = min(max(missing, time.Millisecond), d.c.poll())
+		} else if most = min(most, int(tokens)-d.asked()); most < 1 {
+			wait = silent
 		}
 	}
 	if len(d.waiting) == 0 {
@@ -265,24 +291,20 @@ func (d *desk) ask(p *part, ask engine.Ask, number int) {
 	if errors.Is(err, ErrNotFound) {
 		d.c.forget(d.name)
 	}
-	d.settle(d.answered(p, ask, batch, err, number))
-}
-
-// answered takes the answer of a part. It returns the outcomes of the tasks that nobody gets.
-func (d *desk) answered(p *part, ask engine.Ask, batch engine.Batch, err error, number int) []engine.Outcome {
+	answered := err == nil || errors.Is(err, engine.ErrPartial)
+	if answered {
+		d.settle(d.take(p, ask, batch, number, time.Now())) // before others look for what nobody gets here
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	d.endCall(p, ask.Max, err, now)
-	if err == nil || errors.Is(err, engine.ErrPartial) {
-		p.looked = number
-		return d.take(p, ask, batch, now)
+	d.endCall(p, ask.Max, err, time.Now())
+	if answered {
+		return
 	}
 	p.look = time.Time{}
 	if !slices.ContainsFunc(d.parts, func(p *part) bool { return !p.idle && p.until.IsZero() }) || errors.Is(err, ErrNotFound) {
 		d.fail(err)
 	}
-	return nil
 }
 
 // settle tells the engine of outcomes. If it does not answer, the leases end.
@@ -322,8 +344,10 @@ func (d *desk) fail(err error) {
 	}
 }
 
-// take hands out the leased tasks. It returns the outcomes of those that nobody gets. d.mu must be held.
-func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
+// take hands out the leased tasks. It returns the outcomes of those that nobody gets.
+func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, number int, now time.Time) (rest []engine.Outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	p.clock = clock{batch.Now, now}
 	d.counts.Dead += uint64(len(batch.Died))
 	if d.limiter != nil {
@@ -338,7 +362,7 @@ func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, now time.Time) 
 		d.count(one, batch.Now)
 	}
 	found := len(batch.Leased) > 0
-	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, p.looked))...)
+	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, number))...)
 	switch {
 	case full:
 		d.lookAt(p, now)
@@ -349,8 +373,8 @@ func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, now time.Time) 
 		}
 		d.lookAt(p, now.Add(wait))
 	}
-	if found && !now.Before(p.look) {
-		p.looked = 0 // there is more at once
+	if !(found && !now.Before(p.look)) && len(rest) == 0 { // else there is more at once
+		p.looked = number
 	}
 	return rest
 }

@@ -34,6 +34,7 @@ type looks struct {
 // part is a part of the engine, as far as a topic of this node is concerned. looks.mu guards it.
 type part struct {
 	number int       // see engine.Parted; zero is the whole engine
+	gone   bool      // the engine no longer has it, and it has only outcomes to be told
 	idle   bool      // it has none of the slots to look at
 	look   time.Time // the latest time of the next look
 	clock  clock     // of the last answer
@@ -97,13 +98,15 @@ func (l *looks) renew(slots []int, now time.Time) {
 		return
 	}
 	l.renewed = now
-	for _, number := range parted.Parts(l.name, nil) {
+	all, own := parted.Parts(l.name, nil), parted.Parts(l.name, slots)
+	for _, number := range all {
 		l.part(number)
 	}
-	numbers := parted.Parts(l.name, slots)
 	for _, p := range l.parts {
-		p.idle = !slices.Contains(numbers, p.number)
+		p.gone, p.idle = !slices.Contains(all, p.number), !slices.Contains(own, p.number)
+		p.full = p.full && !p.idle
 	}
+	l.parts = slices.DeleteFunc(l.parts, func(p *part) bool { return p.gone && p.calls+len(p.outcomes)+len(p.untold) == 0 })
 }
 
 // others reports whether there are slots to look at in other parts than p. l.mu must be held.
@@ -133,6 +136,7 @@ func (l *looks) endCall(p *part, tasks int, err error, now time.Time) (asked int
 	p.calls--
 	asked = min(tasks, p.asked)
 	p.asked -= asked
+	p.full = p.full && err == nil
 	p.answered(l, p.number, err, now)
 	if p.number == 0 || err != nil {
 		l.renewed = time.Time{} // the engine may know its parts now, or have others

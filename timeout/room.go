@@ -30,10 +30,15 @@ func (w *worker) room(p *part, now time.Time) int {
 			sharers++
 		}
 	}
-	if w.others(p) {
+	others := len(w.parts) > 1 && w.others(p)
+	if others {
 		sharers = max(sharers, 2)
 	}
-	return max((room+sharers-1)/sharers, 0)
+	room = (room + sharers - 1) / sharers
+	if others && !p.full { // the other parts can be asked at the same time
+		room = min(room, (w.limit+len(w.parts)-1)/len(w.parts))
+	}
+	return max(room, 0)
 }
 
 // wants is room without the limit of Topic.Rate. w.mu must be held.
@@ -49,10 +54,11 @@ func (w *worker) wants() int {
 		}
 		limit = max(limit, free)
 	}
-	room := limit - len(w.queue) - w.asked()
+	room := limit - len(w.queue)
 	if room < w.least() {
 		return 0
 	}
+	room -= w.asked()
 	if w.isFull() {
 		room = min(room, (limit+1)/2) // and as much by another call
 	}

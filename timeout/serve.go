@@ -118,7 +118,7 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 		return engine.Ask{}, longest
 	case len(p.outcomes) > 0 && p.full && room == 0 && len(w.queue) > 0 && now.Sub(p.first) < settleWait:
 		return engine.Ask{}, settleWait - now.Sub(p.first)
-	case w.rescues(p, now) && (!own || !p.rescued): // also under load: it would not end for this
+	case !p.gone && w.rescues(p, now) && (!own || !p.rescued): // also under load: it would not end for this
 		p.rescued = true
 		room, late = w.spare(now), w.topic.Lease
 		p.rescue = now.Add(w.rescueWait())
@@ -127,7 +127,7 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 		if wait := min(max(p.look.Sub(now), 0), longest); wait > 0 {
 			return engine.Ask{}, wait
 		}
-	case w.limiter != nil && !p.idle && w.wants() > 0: // until some of a burst can begin
+	case w.limiter != nil && !p.idle && w.wants() > 0 && w.asked() == 0: // until some of a burst can begin
 		missing := max(1, float64(w.limiter.Burst())/2) - w.limiter.TokensAt(now)
 		return engine.Ask{}, min(max(time.Duration(missing/float64(w.limiter.Limit())*float64(time.Second)), time.Millisecond), longest)
 	default:
@@ -186,7 +186,9 @@ func (w *worker) ask(p *part, ask engine.Ask) {
 		}
 		p.again = now.Add(untoldRest)
 	case err != nil:
-		w.unclaim()
+		if ask.Max > 0 {
+			w.unclaim()
+		}
 		p.look = time.Time{} // as soon as troubles allow it
 		p.outcomes = append(ask.Settle, p.outcomes...)
 	}
@@ -257,7 +259,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
 	}
-	if !w.tries(nil) {
+	if w.asked() == 0 && !w.tries(nil) {
 		w.unclaim()
 	}
 	w.hire()

@@ -17,8 +17,8 @@ type troubles struct {
 	failing error     // the first failure
 }
 
-// newTroubles returns those of a part of the engine. Calls of a part that is known to be away cost nothing, so it is asked more often than a whole
-// engine.
+// newTroubles returns those of a part of the engine. Calls of a part that is known to be away cost nothing, so it is asked more
+// often than a whole engine.
 func newTroubles(part int) troubles {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 20*time.Millisecond, 5*time.Second

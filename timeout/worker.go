@@ -10,8 +10,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// worker serves one topic on this node. One goroutine asks the engine for due tasks and settles
-// outcomes (serve). Another extends leases (keep). Up to places goroutines run handlers
+// worker serves one topic on this node. One goroutine plans the questions to the parts of the engine: for due tasks, and
+// with outcomes to settle (serve). Another extends leases (keep). Up to places goroutines run handlers
 // (work). In an idle worker, serve sleeps until the next due time, until the bell, or for
 // Center.poll; keep sleeps until something is leased.
 type worker struct {

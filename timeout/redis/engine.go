@@ -90,7 +90,7 @@ func (e *Engine) Part(key engine.Key) int {
 }
 
 // serverOf is the number of the server of a place, in a Cluster.
-func (e *Engine) serverOf(at *place) int { return e.redis.Lane(at.keys[0].(string)) }
+func (e *Engine) serverOf(at *place) int { return e.redis.Number(at.keys[0].(string)) }
 
 // slotsOf returns those of some slots that are on a server. Zero means all servers.
 func (e *Engine) slotsOf(l *layout, slots []int, part int) []int {

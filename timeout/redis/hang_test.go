@@ -44,7 +44,7 @@ func (r *runs) of(tasks []engine.Task) (late []time.Duration, all bool) {
 	return late, true
 }
 
-// A worker asks the servers of all its slots together. It does not wait for one that hangs.
+// A worker asks each server by itself. It does not wait for one that hangs.
 func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	t.Parallel()
 	const patience = 10 * time.Second // of the client with a server

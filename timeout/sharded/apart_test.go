@@ -86,9 +86,8 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	})
 }
 
-// A worker asks all shards together. If one of them hangs, the worker waits for it once, and for no
-// longer than Patience. If its client gives up before that, it waits until the guard's client does so, too.
-func TestAShardThatHangsMakesTasksOfTheOthersLateOnce(t *testing.T) {
+// A worker asks each shard by itself. If one of them hangs, the tasks of the others run in time.
+func TestAShardThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -119,11 +118,7 @@ func TestAShardThatHangsMakesTasksOfTheOthersLateOnce(t *testing.T) {
 				slices.Sort(all)
 				r.t.Logf("half of them were at most %v late, all %v", all[len(all)/2], all[len(all)-1])
 				require.LessOrEqual(r.t, all[len(all)/2], 300*time.Millisecond)
-				most := 5 * time.Second
-				if trouble == paused {
-					most = 2 * clientTimeout
-				}
-				require.LessOrEqual(r.t, all[len(all)-1], most+300*time.Millisecond)
+				require.LessOrEqual(r.t, all[len(all)-1], 700*time.Millisecond)
 			})
 		})
 	}
