@@ -38,7 +38,7 @@ type Client struct {
 	silence *silence       // nil without Shun
 	asking  sync.WaitGroup // the questions of Ready
 
-	mu    sync.Mutex     // guards lanes, and the begin of asking
+	mu      sync.Mutex     // guards numbers, and the begin of asking
 	numbers map[string]int // by address
 }
 
@@ -101,7 +101,7 @@ func New(client goredis.UniversalClient, names Names) (*Client, error) {
 }
 
 func open(client goredis.UniversalClient, names Names, own bool) (*Client, error) {
-	r := &Client{names: names, client: client, own: own, lanes: make(map[string]int)}
+	r := &Client{names: names, client: client, own: own, numbers: make(map[string]int)}
 	retries := 0
 	switch client := client.(type) {
 	case *goredis.Client:
