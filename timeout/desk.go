@@ -105,8 +105,12 @@ func (d *desk) join(r *request) (start bool) {
 
 // await returns the answer to a request, or no tasks when wait is over.
 func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duration) ([]Leased, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	var over <-chan time.Time
+	if wait > 0 { // else the next looks are its last ones anyway
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
 	for {
 		select {
 		case got := <-r.got:
@@ -115,7 +119,7 @@ func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duratio
 				return nil, err
 			}
 			return got.tasks, got.err
-		case <-timer.C:
+		case <-over:
 			if d.hurry(r) {
 				return nil, nil
 			}
