@@ -597,9 +597,11 @@ func (h *hangs) Call(ctx context.Context, _ engine.Task, _ engine.Callback) erro
 	h.most = max(h.most, h.now)
 	took, well := h.took, h.well
 	h.mu.Unlock()
-	select {
-	case <-time.After(took):
-	case <-ctx.Done():
+	if took > 0 { // see rig.handle
+		select {
+		case <-time.After(took):
+		case <-ctx.Done():
+		}
 	}
 	h.mu.Lock()
 	h.now--
