@@ -24,9 +24,9 @@ type Center struct {
 	engine  engine.Engine
 	members engine.Members
 
-	sets    *lanes[Task]
-	moves   *lanes[Move]
-	removes *lanes[Removal]
+	sets    *committers[Task]
+	moves   *committers[Move]
+	removes *committers[Removal]
 
 	arbiter  arbiter
 	circuits circuits
@@ -89,9 +89,9 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	if c.members == nil {
 		c.members = e
 	}
-	c.sets = newLanes(e, Task.Key, c.set)
-	c.moves = newLanes(e, func(m Move) Key { return m.Key }, e.Move)
-	c.removes = newLanes(e, func(r Removal) Key { return r.Key }, e.Remove)
+	c.sets = newCommitters(e, Task.Key, c.set)
+	c.moves = newCommitters(e, func(m Move) Key { return m.Key }, e.Move)
+	c.removes = newCommitters(e, func(r Removal) Key { return r.Key }, e.Remove)
 	c.pulling, c.endPulls = context.WithCancelCause(context.Background())
 	return c, nil
 }

@@ -818,27 +818,14 @@ func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T)
 	})
 }
 
-// belated returns leases long after it was asked for them.
-type belated struct {
-	engine.Engine
-	mu     sync.Mutex
-	leased []engine.Leased
-}
+// belated answers with leases when nearly all of their time is over.
+type belated struct{ engine.Engine }
 
 func (e *belated) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	asked := time.Now()
 	batch, err := e.Engine.Expire(ctx, ask)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.leased) > 0 && asked.Sub(e.leased[0].Asked) > ask.Lease*9/10 {
-		batch.Leased, e.leased = append(batch.Leased, e.leased...), nil
-		return batch, err
+	if len(batch.Leased) > 0 {
+		time.Sleep(ask.Lease * 9 / 10)
 	}
-	for _, one := range batch.Leased {
-		one.Asked = asked
-		e.leased = append(e.leased, one)
-	}
-	batch.Leased = nil
 	return batch, err
 }
 
@@ -862,110 +849,15 @@ func TestALeaseThatCameLateIsExtendedInTime(t *testing.T) {
 	})
 }
 
-// owing settles outcomes with a later call, unless its caller waits for all.
-type owing struct {
-	engine.Engine
-	mu   sync.Mutex
-	owed []engine.Outcome
-}
-
-func (e *owing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if ask.Lease == 0 {
-		return e.Engine.Expire(ctx, ask)
-	}
-	later := ask.Settle
-	ask.Settle = e.owed
-	batch, err := e.Engine.Expire(ctx, ask)
-	e.owed, batch.Settled = later, slices.Repeat([]bool{true}, len(later))
-	return batch, err
-}
-
-func TestTheLastOutcomesWaitForNoLaterCall(t *testing.T) {
-	for _, hangs := range []bool{false, true} {
-		inBubble(t, func(t *testing.T) {
-			kept, err := memory.New(memory.Config{})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = kept.Close() })
-			r := rigOn(t, &owing{Engine: kept}, timeout.Config{})
-			require.NoError(t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
-				<-ctx.Done()
-				if task.ID == "2" {
-					time.Sleep(time.Minute)
-				}
-				return nil
-			}))
-			r.set("1", 0)
-			if hangs {
-				r.set("2", 0)
-			}
-			pass(time.Minute)
-			require.Equal(t, timeout.Running, r.state("1").State)
-			if err := r.stop(); hangs {
-				require.ErrorContains(t, err, "1 handlers still run")
-				pass(time.Minute)
-			} else {
-				require.NoError(t, err)
-			}
-			require.Equal(t, timeout.None, r.state("1").State)
-		})
-	}
-}
-
-// waiting waits long for one of its parts if a call has no lease.
-type waiting struct {
-	engine.Engine
-}
-
-func (e waiting) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := e.Engine.Expire(ctx, ask)
-	if ask.Lease == 0 {
-		time.Sleep(10 * time.Second)
-	}
-	return batch, err
-}
-
-func TestOutcomesWaitForNoPartWhileOtherHandlersRun(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		kept, err := memory.New(memory.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = kept.Close() })
-		r := rigOn(t, waiting{kept}, timeout.Config{Grace: time.Minute})
-		_, err = r.SetTopic(r.ctx, timeout.Topic{Name: "orders", Lease: 3 * time.Second})
-		require.NoError(t, err)
-		var calls atomic.Int64
-		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
-			calls.Add(1)
-			wait, err := time.ParseDuration(task.ID)
-			time.Sleep(wait)
-			return err
-		}))
-		for _, id := range []string{"11s", "12s", "40s"} {
-			r.set(id, 0)
-		}
-		pass(10 * time.Second)
-		stopped := make(chan error, 1)
-		go func() { stopped <- r.stop() }()
-		pass(3 * time.Second)
-		counts, err := kept.Count(t.Context(), "orders")
-		require.NoError(t, <-stopped)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, counts.Running)
-		require.EqualValues(t, 3, calls.Load())
-		require.Zero(t, r.stats().Lost)
-	})
-}
-
-// failing fails every call of Expire without a lease, after it has settled what it could.
+// failing fails every call of Expire with outcomes, after it has settled them.
 type failing struct {
 	engine.Engine
 }
 
 func (e failing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	batch, err := e.Engine.Expire(ctx, ask)
-	if err == nil && ask.Lease == 0 {
-		err = errors.New("one part is away")
+	if err == nil && len(ask.Settle) > 0 {
+		err = errors.New("the answer is lost")
 	}
 	return batch, err
 }

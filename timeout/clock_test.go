@@ -16,27 +16,35 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} { // the engine's clock
 		now := time.Now()
 		due := now.Round(0).Add(ahead + time.Second)
-		w := &worker{c: &Center{cfg: cfg}, looks: looks{look: now.Add(cfg.Poll + time.Hour), bell: make(chan struct{}, 1)}, topic: Topic{Name: "orders"}.WithDefaults()}
-		d := &desk{c: w.c, looks: looks{look: w.look, bell: make(chan struct{}, 1)}}
+		w, d := &worker{topic: Topic{Name: "orders"}.WithDefaults()}, &desk{}
+		of := [2]*part{lookingAt(&w.looks, cfg, now.Add(cfg.Poll+time.Hour)), lookingAt(&d.looks, cfg, now.Add(cfg.Poll+time.Hour))}
 		if ahead != 0 { // without an answer both are taken for equal
 			batch := engine.Batch{Now: now.Round(0).Add(ahead)}
-			w.take(engine.Ask{}, batch, nil, now, now)
-			d.take(engine.Ask{Max: 1}, batch, now)
-			require.Equal(t, w.look, d.look)
+			w.take(of[0], engine.Ask{}, batch, nil, now, now)
+			d.take(of[1], engine.Ask{Max: 1}, batch, 1, now)
+			require.Equal(t, of[0].look, of[1].look)
 		}
-		w.expect(due)
-		d.expect(due)
-		for _, look := range []time.Time{w.look, d.look} {
-			require.NotEqual(t, look.Round(0), look)
-			require.WithinDuration(t, now.Add(time.Second), look, time.Millisecond)
+		w.expect(Key{}, due)
+		d.expect(Key{}, due)
+		for _, p := range of {
+			require.NotEqual(t, p.look.Round(0), p.look)
+			require.WithinDuration(t, now.Add(time.Second), p.look, time.Millisecond)
 		}
 	}
 
 	// An outcome for a time, too.
 	now := time.Now()
-	w := &worker{c: &Center{cfg: cfg}, looks: looks{look: now.Add(time.Hour), bell: make(chan struct{}, 1)}}
-	w.take(engine.Ask{Settle: []engine.Outcome{{As: Pending, Due: now.Round(0).Add(time.Second)}}},
+	w := &worker{}
+	p := lookingAt(&w.looks, cfg, now.Add(time.Hour))
+	w.take(p, engine.Ask{Settle: []engine.Outcome{{As: Pending, Due: now.Round(0).Add(time.Second)}}},
 		engine.Batch{Now: now.Round(0), Settled: []bool{true}}, nil, now, now)
-	require.NotEqual(t, w.look.Round(0), w.look)
-	require.WithinDuration(t, now.Add(time.Second), w.look, 0)
+	require.NotEqual(t, p.look.Round(0), p.look)
+	require.WithinDuration(t, now.Add(time.Second), p.look, 0)
+}
+
+// lookingAt makes l look at a whole engine at that time, and returns that part.
+func lookingAt(l *looks, cfg Config, at time.Time) *part {
+	l.attach(&Center{cfg: cfg}, "orders")
+	l.parts[0].look = at
+	return l.parts[0]
 }

@@ -13,32 +13,32 @@ import (
 // given up long before.
 const commitTimeout = 30 * time.Second
 
-// lanes makes batches of single calls, one batch at a time for each part of the engine. So a
+// committers makes batches of single calls, one batch at a time for each part of the engine. So a
 // hanging part holds up only its own callers.
-type lanes[Q any] struct {
+type committers[Q any] struct {
 	key  func(Q) Key
-	lane func(Key) int
+	part func(Key) int
 	do   func(context.Context, []Q) ([]Answer, error)
 
 	mu     sync.Mutex // guards byPart
 	byPart map[int]*groupcommit.Committer[Q, Answer]
 }
 
-func newLanes[Q any](e engine.Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *lanes[Q] {
-	lane := func(Key) int { return 0 }
-	if laned, ok := e.(engine.Laned); ok {
-		lane = laned.Lane
+func newCommitters[Q any](e engine.Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *committers[Q] {
+	part := func(Key) int { return 0 }
+	if parted, ok := e.(engine.Parted); ok {
+		part = parted.Part
 	}
-	return &lanes[Q]{key: key, lane: lane, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
+	return &committers[Q]{key: key, part: part, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
 }
 
 // call makes one call in a batch.
-func (l *lanes[Q]) call(ctx context.Context, ask Q) (Answer, error) {
-	return l.of(l.lane(l.key(ask))).Call(ctx, ask)
+func (l *committers[Q]) call(ctx context.Context, ask Q) (Answer, error) {
+	return l.of(l.part(l.key(ask))).Call(ctx, ask)
 }
 
 // of returns the Committer of a part.
-func (l *lanes[Q]) of(part int) *groupcommit.Committer[Q, Answer] {
+func (l *committers[Q]) of(part int) *groupcommit.Committer[Q, Answer] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.byPart[part]
@@ -49,7 +49,7 @@ func (l *lanes[Q]) of(part int) *groupcommit.Committer[Q, Answer] {
 	return c
 }
 
-func (l *lanes[Q]) commit(asks []Q) ([]Answer, error) {
+func (l *committers[Q]) commit(asks []Q) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
 	return l.do(ctx, asks)
@@ -64,7 +64,7 @@ func failed(answer Answer, err error) error {
 }
 
 // close waits for the batches of callers that have given up. No call may be under way, and none may come.
-func (l *lanes[Q]) close() {
+func (l *committers[Q]) close() {
 	for _, c := range l.byPart {
 		c.Close()
 	}

@@ -1,8 +1,10 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,16 +13,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// deskMost is the greatest number of tasks that a desk leases by one call.
-const deskMost = 1000
+const (
+	// deskMost is the greatest number of tasks that a desk leases by one call.
+	deskMost = 1000
+
+	// pullPatience is how long a Pull without Wait waits for a part of the engine, if there are others.
+	pullPatience = 2 * time.Second
+)
 
 // desk leases the due tasks of a topic for requests by Pull. However many requests wait, one
-// goroutine asks the engine for all of them, and none does while no request waits. When the desk
-// knows of nothing due, it sleeps until the next due time, until the bell, or for Center.poll.
+// goroutine asks the engine for all of them, and none does while no request waits. It asks one part
+// of the engine at a time, but does not wait for one that takes long. When the desk knows of nothing due, it
+// sleeps until the next due time, until the bell, or for Center.poll.
 type desk struct {
-	c    *Center
-	name string
-
 	looks // its mu guards the fields below
 
 	topic    Topic
@@ -28,6 +33,7 @@ type desk struct {
 	limiter  *rate.Limiter    // nil without Topic.Rate
 	waiting  []*request       // the first come first
 	open     bool             // whether serve runs
+	begun    int              // looks begun so far
 	counts   Stats
 }
 
@@ -38,9 +44,9 @@ type request struct {
 	got   chan pulled // gets one element
 
 	// desk.mu guards the fields below.
-	last   bool // whether it wants an answer after the next look, even an empty one
-	asked  bool // whether the present look is for it, too
-	looked bool // whether a look has found nothing for it
+	last   bool // whether it wants an answer after the next look at each part, even an empty one
+	since  int  // how many looks had begun when it came
+	looked bool // whether those say that nothing is due
 	tasks  []Leased
 	bytes  int // of their payloads
 }
@@ -84,11 +90,13 @@ func (d *desk) join(r *request) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = append(d.waiting, r)
-	switch {
-	case !d.open || r.last:
+	now := time.Now()
+	d.renew(nil, now)
+	r.since = d.begun
+	if !d.open || r.last {
 		d.lookNow()
-	default:
-		r.looked = time.Now().Before(d.look)
+	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls > 0 || !now.Before(p.look) }) {
+		r.looked = true // all that is known holds for it
 	}
 	start = !d.open
 	d.open = true
@@ -97,8 +105,12 @@ func (d *desk) join(r *request) (start bool) {
 
 // await returns the answer to a request, or no tasks when wait is over.
 func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duration) ([]Leased, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	var over <-chan time.Time
+	if wait > 0 { // else the next looks are its last ones anyway
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
 	for {
 		select {
 		case got := <-r.got:
@@ -107,7 +119,7 @@ func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duratio
 				return nil, err
 			}
 			return got.tasks, got.err
-		case <-timer.C:
+		case <-over:
 			if d.hurry(r) {
 				return nil, nil
 			}
@@ -127,7 +139,7 @@ func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duratio
 func (d *desk) hurry(r *request) (ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.looked {
+	if d.hasLooked(r, time.Now()) {
 		return d.remove(r)
 	}
 	r.last = true
@@ -162,74 +174,141 @@ func (d *desk) idle() bool {
 	return len(d.waiting) == 0
 }
 
-// serve asks the engine until no request waits.
+// hasLooked reports whether a look at each part has found nothing for a request, as far as the parts answer. d.mu must be
+// held.
+func (d *desk) hasLooked(r *request, now time.Time) bool {
+	return r.looked || !slices.ContainsFunc(d.parts, func(p *part) bool {
+		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullPatience || !d.others(p))
+		return !p.idle && p.looked <= r.since && answers
+	})
+}
+
+// dismissLooked answers the requests that want an answer and have looked. If no part has answered, that is an error. d.mu must
+// be held.
+func (d *desk) dismissLooked(now time.Time) {
+	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
+		if !r.last || !d.hasLooked(r, now) {
+			return false
+		}
+		var err error
+		if !r.looked && !slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }) {
+			err = errSilent
+			for _, p := range d.parts {
+				err = cmp.Or(p.failing, err)
+			}
+		}
+		r.got <- pulled{err: err}
+		return true
+	})
+}
+
+// errSilent is the error of a Pull if no part of the engine answers in time.
+var errSilent = fmt.Errorf("timeout: no part of the engine has answered within %v", pullPatience)
+
+// serve asks the parts of the engine until no request waits.
 func (d *desk) serve() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		ask, wait, open := d.plan(time.Now())
-		if !open {
+		p, ask, wait := d.plan(time.Now())
+		switch {
+		case p != nil:
+			number := d.begun
+			d.c.serving.Go(func() { d.ask(p, ask, number) })
+		case wait == 0:
 			return
-		}
-		if wait == 0 {
-			d.ask(ask)
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-d.bell:
+		default:
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-d.bell:
+			}
 		}
 	}
 }
 
-// plan returns the next question to the engine, or a positive wait if there is none yet.
-func (d *desk) plan(now time.Time) (ask engine.Ask, wait time.Duration, open bool) {
+// plan returns the next question and the part of the engine to ask, or a positive wait if there is none yet. Without both
+// there is no request.
+func (d *desk) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.renew(nil, now)
+	d.dismissLooked(now)
+	_, silent := d.forgo(now)
 	most := deskMost
 	if d.limiter != nil {
-		if most = min(most, int(d.limiter.TokensAt(now))); most < 1 {
+		if tokens := d.limiter.TokensAt(now); tokens < 1 {
 			d.dismiss(func(r *request) bool { return r.last })
-			missing := time.Duration((1 - d.limiter.TokensAt(now)) / d.topic.Rate * float64(time.Second))
+			missing := time.Duration((1 - tokens) / d.topic.Rate * float64(time.Second))
 			wait = min(max(missing, time.Millisecond), d.c.poll())
+		} else if most = min(most, int(tokens)-d.asked()); most < 1 {
+			wait = silent
 		}
 	}
 	if len(d.waiting) == 0 {
 		d.open = false
-		return ask, 0, false
-	}
-	if wait == 0 {
-		wait = max(d.look.Sub(now), 0)
+		return nil, ask, 0
 	}
 	if wait > 0 {
-		return ask, wait, true
+		return nil, ask, wait
 	}
-	ask = engine.Ask{Topic: d.name, Node: d.c.cfg.Node, Lease: d.waiting[0].lease}
+	wait = d.c.poll()
+	for _, p := range d.inTurn() {
+		switch {
+		case p.idle:
+		case p.calls > 0 && p.isSilent(now): // the others go on
+			if left := pullPatience - now.Sub(p.begun); left > 0 {
+				wait = min(wait, left)
+			}
+		case p.calls > 0:
+			return nil, ask, min(wait, askPatience-now.Sub(p.begun))
+		case now.Before(p.until):
+			wait = min(wait, p.until.Sub(now))
+		case now.Before(p.look):
+			wait = min(wait, p.look.Sub(now))
+		case asked == nil:
+			asked = p
+		}
+	}
+	if asked == nil {
+		return nil, ask, wait
+	}
+	ask = engine.Ask{Topic: d.name, Node: d.c.cfg.Node, Lease: d.waiting[0].lease, Part: asked.number}
 	for _, r := range d.waiting {
-		r.asked = true
 		if r.lease == ask.Lease {
 			ask.Max = min(ask.Max+r.most, most)
 		}
 	}
-	d.look = now.Add(d.c.poll()) // earlier hints are answered by this call, later ones still count
-	return ask, 0, true
+	d.begun++
+	d.beginCall(asked, now)
+	asked.asked += ask.Max
+	asked.look = now.Add(d.c.poll()) // earlier hints are answered by this call, later ones still count
+	return asked, ask, 0
 }
 
-// ask calls the engine and takes its answer. All slots are asked for, whoever owns them: another
+// ask calls a part of the engine and takes its answer. All slots are asked for, whoever owns them: another
 // node may have no request.
-func (d *desk) ask(ask engine.Ask) {
+func (d *desk) ask(p *part, ask engine.Ask, number int) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	batch, err := d.c.engine.Expire(ctx, ask)
-	if err != nil {
-		if errors.Is(err, ErrNotFound) {
-			d.c.forget(d.name)
-		}
-		d.fail(err)
+	if errors.Is(err, ErrNotFound) {
+		d.c.forget(d.name)
+	}
+	answered := err == nil || errors.Is(err, engine.ErrPartial)
+	if answered {
+		d.settle(d.take(p, ask, batch, number, time.Now())) // before others look for what nobody gets here
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endCall(p, ask.Max, err, time.Now())
+	if answered {
 		return
 	}
-	d.settle(d.take(ask, batch, time.Now()))
+	p.look = time.Time{}
+	if !slices.ContainsFunc(d.parts, func(p *part) bool { return !p.idle && p.until.IsZero() }) || errors.Is(err, ErrNotFound) {
+		d.fail(err)
+	}
 }
 
 // settle tells the engine of outcomes. If it does not answer, the leases end.
@@ -258,21 +337,22 @@ func (d *desk) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 	return ended
 }
 
-// fail answers all requests with an error.
+// fail answers all requests with an error. The next request is a reason to ask again at once. d.mu must be held.
 func (d *desk) fail(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, r := range d.waiting {
 		r.got <- pulled{err: err}
 	}
 	d.waiting = nil
+	for _, p := range d.parts {
+		p.until = time.Time{}
+	}
 }
 
 // take hands out the leased tasks. It returns the outcomes of those that nobody gets.
-func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
+func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, number int, now time.Time) (rest []engine.Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clock = clock{batch.Now, now}
+	p.clock = clock{batch.Now, now}
 	d.counts.Dead += uint64(len(batch.Died))
 	if d.limiter != nil {
 		d.limiter.ReserveN(now, len(batch.Leased))
@@ -285,24 +365,21 @@ func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []e
 		one.Token = prove(one.Token, d.c.cfg.FeedbackKeys)
 		d.count(one, batch.Now)
 	}
-	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease))...)
+	found := len(batch.Leased) > 0
+	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, number))...)
 	switch {
 	case full:
-		d.lookAt(now)
+		d.lookAt(p, now)
 	case !batch.Next.IsZero():
 		wait := batch.Next.Sub(batch.Now)
-		if len(batch.Leased) == 0 {
+		if !found {
 			wait = max(wait, minPoll)
 		}
-		d.lookAt(now.Add(wait))
+		d.lookAt(p, now.Add(wait))
 	}
-	if len(batch.Leased) > 0 && !now.Before(d.look) {
-		return rest // there is more at once
+	if !(found && !now.Before(p.look)) && len(rest) == 0 { // else there is more at once
+		p.looked = number
 	}
-	for _, r := range d.waiting {
-		r.looked = r.looked || r.asked
-	}
-	d.dismiss(func(r *request) bool { return r.last && r.looked })
 	return rest
 }
 
@@ -323,14 +400,14 @@ func (d *desk) count(one *Leased, now time.Time) {
 }
 
 // deal deals tasks to the requests for leases of that length, one to each in turn, and answers
-// them. Requests that came after the question get what the others leave. deal returns the rest. d.mu
+// them. Requests that came after the question began get what the others leave. deal returns the rest. d.mu
 // must be held.
-func (d *desk) deal(leased []Leased, lease time.Duration) (rest []Leased) {
-	for _, asked := range []bool{true, false} {
+func (d *desk) deal(leased []Leased, lease time.Duration, number int) (rest []Leased) {
+	for _, late := range []bool{false, true} {
 		for dealt := true; dealt && len(leased) > 0; {
 			dealt = false
 			for _, r := range d.waiting {
-				if len(leased) > 0 && r.asked == asked && r.lease == lease && !r.full() {
+				if len(leased) > 0 && (r.since >= number) == late && r.lease == lease && !r.full() {
 					r.tasks, r.bytes = append(r.tasks, leased[0]), r.bytes+len(leased[0].Payload)
 					leased, dealt = leased[1:], true
 				}

@@ -46,7 +46,7 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 		if due.IsZero() {
 			due = batch.Now.Add(outcome.After)
 		}
-		c.wake(token.Topic, due)
+		c.wake(token.Key, due)
 	}
 	return batch.Settled[0], nil
 }

@@ -163,12 +163,12 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 		}
 		leases, holds = leaseOne, true
 		w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool { return !a.trial && w.release(a) })
-		if at.After(now) || w.tries() {
+		if at.After(now) || w.tries(nil) {
 			leases, until = leaseNone, at
 		}
 	}
 	if leases < h.leases {
-		w.look = time.Time{}
+		w.lookNow()
 	}
 	h.leases = leases
 	if holds {
@@ -177,10 +177,10 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 	return until
 }
 
-// tries reports whether a task is leased for a trial that has not begun. w.mu must be held.
-func (w *worker) tries() bool {
+// tries reports whether a task is leased for a trial that has not begun, but for that of an attempt. w.mu must be held.
+func (w *worker) tries(but *attempt) bool {
 	for a := range w.held {
-		if a.trial && a.visit == nil {
+		if a != but && a.trial && a.visit == nil {
 			return true
 		}
 	}
@@ -281,7 +281,7 @@ func (w *worker) defers(a *attempt, now time.Time, after time.Duration) {
 		return
 	}
 	w.putBack(a, after)
-	due, until := w.clock.at(a.Due), now.Add(after)
+	due, until := w.partOf(a.Key()).clock.at(a.Due), now.Add(after)
 	h := &w.hold
 	if last := len(h.putOff) - 1; last >= 0 && now.Sub(h.putOff[last].begun) < putOffMerged {
 		one := &h.putOff[last]
@@ -383,7 +383,7 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 			w.meets(now)
 			return
 		}
-		last = !w.clock.at(page.Tasks[i].Until).After(now)
+		last = !w.partOf(page.Tasks[i].Key()).clock.at(page.Tasks[i].Until).After(now)
 		due = due || last
 	}
 	if query.Cursor == "" && !due && !h.stranded.IsZero() { // somebody has removed or moved them

@@ -34,7 +34,7 @@ func allowed(topic Topic, slots []int) (places int, perSecond float64) {
 		perSecond = topic.Rate
 	}
 	if topic.GlobalConcurrency > 0 {
-		places = min(places, part(topic.GlobalConcurrency, topic.Slots, slots))
+		places = min(places, placesOf(topic.GlobalConcurrency, topic.Slots, slots))
 	}
 	if topic.GlobalRate > 0 {
 		perSecond = min(perSecond, topic.GlobalRate*float64(len(slots))/float64(topic.Slots))
@@ -56,16 +56,16 @@ func contended(topic Topic, node string, before, later []string, gone func(node 
 		if other == node || gone(other) {
 			return false
 		}
-		places, perSecond := partOf(topic, other, before)
-		fewer, slower := partOf(topic, other, later)
+		places, perSecond := shareOf(topic, other, before)
+		fewer, slower := shareOf(topic, other, later)
 		return fewer < places || slower < perSecond
 	})
 }
 
-// partOf returns the part of a topic's limits for all nodes that a node has: places, and the share of all slots.
-func partOf(topic Topic, node string, owners []string) (places int, share float64) {
+// shareOf returns the part of a topic's limits for all nodes that a node has: places, and the share of all slots.
+func shareOf(topic Topic, node string, owners []string) (places int, share float64) {
 	slots := engine.SlotsOf(owners, node)
-	return part(topic.GlobalConcurrency, len(owners), slots), float64(len(slots)) / float64(len(owners))
+	return placesOf(topic.GlobalConcurrency, len(owners), slots), float64(len(slots)) / float64(len(owners))
 }
 
 // lasts reports whether an end has yet to come, by the monotonic clock and by the wall clock: the former stands still while
@@ -117,10 +117,8 @@ func (w *worker) trade(owners []string, atOnce bool, now time.Time) {
 			w.handed = append(w.handed, slot)
 		}
 	}
-	w.owners, w.slots, w.counted, w.full = owners, slots, counted, false
-	if w.rescue.IsZero() {
-		w.rescue = now.Add(w.rescueWait())
-	}
+	w.owners, w.slots, w.counted, w.renewed = owners, slots, counted, time.Time{}
+	w.drained()
 	w.lookNow()
 }
 
@@ -148,11 +146,11 @@ func (w *worker) wanted(now time.Time) []int {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.slots, w.handed))))
 }
 
-// part returns the places of some slots if all slots together have limit places. The places of the first k slots, in
+// placesOf returns the places of some slots if all slots together have limit places. The places of the first k slots, in
 // the order of their reversed bits, are a k-th part of all, rounded down. So all slots together have exactly limit,
 // two slots differ by one at most, and with limit at least all each has one. If there are twice as many slots, the
 // places of a slot are those of the two that it becomes, since these follow each other.
-func part(limit, all int, slots []int) (places int) {
+func placesOf(limit, all int, slots []int) (places int) {
 	for _, slot := range slots {
 		if slot < all { // no earlier number of slots is higher
 			k := int(bits.Reverse32(uint32(slot)) >> (32 - bits.Len(uint(all-1)))) //nolint:gosec // at most 1023

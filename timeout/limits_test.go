@@ -17,7 +17,7 @@ func TestThePartsOfALimitAreTheWhole(t *testing.T) {
 		for limit := 1; limit <= 3*all+1; limit++ {
 			sum, least, most := 0, math.MaxInt, 0
 			for slot := range all {
-				one := part(limit, all, []int{slot})
+				one := placesOf(limit, all, []int{slot})
 				sum, least, most = sum+one, min(least, one), max(most, one)
 			}
 			require.Equal(t, limit, sum, "slots=%d", all)
@@ -27,8 +27,8 @@ func TestThePartsOfALimitAreTheWhole(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, engine.MaxGlobalConcurrency/2, part(engine.MaxGlobalConcurrency, engine.MaxSlots, firstSlots(engine.MaxSlots/2)))
-	require.Zero(t, part(8, 4, []int{4, 9}), "slots that the topic does not have yet")
+	require.Equal(t, engine.MaxGlobalConcurrency/2, placesOf(engine.MaxGlobalConcurrency, engine.MaxSlots, firstSlots(engine.MaxSlots/2)))
+	require.Zero(t, placesOf(8, 4, []int{4, 9}), "slots that the topic does not have yet")
 }
 
 func firstSlots(n int) (slots []int) {

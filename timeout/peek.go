@@ -33,11 +33,13 @@ func (c *Center) peek(ctx context.Context) {
 func (c *Center) peekOnce(ctx context.Context, peeker engine.Peeker) {
 	began := time.Now()
 	var idle []*worker
+	var parts []*part
 	var peeks []engine.Peek
 	c.mu.Lock()
 	for _, w := range c.workers {
-		if slots, ok := w.idle(began); ok {
-			idle, peeks = append(idle, w), append(peeks, engine.Peek{Topic: w.name, Slots: slots})
+		slots, of := w.idleParts(began)
+		for _, p := range of {
+			idle, parts, peeks = append(idle, w), append(parts, p), append(peeks, engine.Peek{Topic: w.name, Slots: slots, Part: p.number})
 		}
 	}
 	c.mu.Unlock()
@@ -51,26 +53,30 @@ func (c *Center) peekOnce(ctx context.Context, peeker engine.Peeker) {
 		return
 	}
 	for i, w := range idle {
-		w.peeked(began, waits[i])
+		w.peeked(parts[i], began, waits[i])
 	}
 }
 
-// idle returns the slots of a worker that only waits for its next look. It reports false for any other.
-func (w *worker) idle(now time.Time) (slots []int, ok bool) {
+// idleParts returns the slots of a worker, and the parts of the engine for which it only waits for its next look.
+func (w *worker) idleParts(now time.Time) (slots []int, idle []*part) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ok = w.look.Equal(w.net) && now.Before(w.own) && w.asked == 0 && len(w.outcomes) == 0 && !w.full && w.room(now) > 0
-	return w.wanted(now), ok
+	for _, p := range w.parts {
+		if p.look.Equal(p.net) && now.Before(p.own) && p.calls == 0 && len(p.outcomes)+len(p.untold) == 0 && !p.full && w.room(p, now) > 0 {
+			idle = append(idle, p)
+		}
+	}
+	return w.wanted(now), idle
 }
 
 // peeked puts the next look off, or advances it to when a task is due. began is before the peek.
-func (w *worker) peeked(began time.Time, wait time.Duration) {
+func (w *worker) peeked(p *part, began time.Time, wait time.Duration) {
 	poll := w.c.poll()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.look.Equal(w.net) && began.Add(poll).After(w.net) {
-		w.net = began.Add(poll)
-		w.look = w.net
+	if p.look.Equal(p.net) && began.Add(poll).After(p.net) {
+		p.net = began.Add(poll)
+		p.look = p.net
 	}
-	w.lookAt(began.Add(max(wait, 0)))
+	w.lookAt(p, began.Add(max(wait, 0)))
 }

@@ -118,7 +118,8 @@ func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Contex
 func (c *Center) desk(name string) *desk {
 	d := c.desks[name]
 	if d == nil {
-		d = &desk{c: c, name: name, looks: looks{bell: make(chan struct{}, 1)}}
+		d = new(desk)
+		d.attach(c, name)
 		c.desks[name] = d
 	}
 	return d
@@ -158,7 +159,9 @@ func (c *Center) settle(ctx context.Context, topic string, outcomes []engine.Out
 	case errors.Is(err, ErrNotFound):
 		return nil
 	case err == nil:
-		c.wake(topic, batch.Now)
+		for _, outcome := range outcomes {
+			c.wake(outcome.Token.Key, batch.Now)
+		}
 	}
 	return err
 }

@@ -13,21 +13,21 @@ import (
 func (w *worker) rescueWait() time.Duration { return w.topic.Lease/2 + jitter(w.topic.Lease) }
 
 // rescues reports whether to look for late tasks in the slots of other nodes now. w.mu must be held.
-func (w *worker) rescues(now time.Time) bool {
-	return !w.rescue.IsZero() && !now.Before(w.rescue) && w.spare(now) > 0
+func (w *worker) rescues(p *part, now time.Time) bool {
+	return !p.rescue.IsZero() && !now.Before(p.rescue) && w.spare(now) > 0
 }
 
 // spare returns how many tasks of other nodes could begin at once. w.mu must be held.
 func (w *worker) spare(now time.Time) int {
-	if w.stopping || w.topic.Paused || w.unread != nil || w.hold.leases != leaseAny || w.full || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
+	if w.stopping || w.topic.Paused || w.unread != nil || w.hold.leases != leaseAny || w.isFull() || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
 		return 0
 	}
-	spare := w.places - w.workers - w.asked
+	spare := w.places - w.workers - w.asked()
 	if w.c.arbiter.limit > 0 {
 		spare = min(spare, w.c.arbiter.free())
 	}
 	if w.limiter != nil {
-		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked)
+		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked())
 	}
 	return max(spare, 0)
 }
@@ -49,7 +49,8 @@ func (w *worker) foreign() []int {
 func (w *worker) unload(now time.Time) {
 	if w.c.arbiter.limit > 0 && len(w.queue) > 0 && now.Sub(w.queue[0].queued) > w.topic.Lease {
 		w.shed(0)
-		w.limit, w.full, w.rest = w.base(), false, now.Add(w.topic.Lease)
+		w.limit, w.rest = w.base(), now.Add(w.topic.Lease)
+		w.drained()
 		w.hire() // no longer waits
 		return
 	}

@@ -1,6 +1,9 @@
 package timeout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// queueMax is the largest number of tasks leased ahead, unless Topic.Concurrency is larger.
@@ -11,11 +14,29 @@ const (
 	queueFor = 100 * time.Millisecond
 )
 
-// room returns the number of tasks to ask for now. w.mu must be held.
-func (w *worker) room(now time.Time) int {
+// room returns the number of tasks to ask a part of the engine for now: its share, if others have something to be looked
+// at, too. If there are others, it is half of the room at most, since the part may hang with it. w.mu must be held.
+func (w *worker) room(p *part, now time.Time) int {
+	if p.idle {
+		return 0
+	}
 	room := w.wants()
 	if w.limiter != nil {
-		room = min(room, int(w.limiter.TokensAt(now))-w.asked)
+		room = min(room, int(w.limiter.TokensAt(now))-w.asked())
+	}
+	sharers := 1
+	for _, other := range w.parts {
+		if other != p && !other.idle && other.calls == 0 && !now.Before(other.look) && !now.Before(other.until) {
+			sharers++
+		}
+	}
+	others := len(w.parts) > 1 && w.others(p)
+	if others {
+		sharers = max(sharers, 2)
+	}
+	room = (room + sharers - 1) / sharers
+	if others && !p.full { // the other parts can be asked at the same time
+		room = min(room, (w.limit+len(w.parts)-1)/len(w.parts))
 	}
 	return max(room, 0)
 }
@@ -33,18 +54,19 @@ func (w *worker) wants() int {
 		}
 		limit = max(limit, free)
 	}
-	room := limit - len(w.queue) - w.asked
+	room := limit - len(w.queue)
 	if room < w.least() {
 		return 0
 	}
-	if w.full {
+	room -= w.asked()
+	if w.isFull() {
 		room = min(room, (limit+1)/2) // and as much by another call
 	}
 	if w.limiter != nil { // tasks that wait for places may all begin at once: no more than a burst
-		room = min(room, w.places-w.busy+w.limiter.Burst()-len(w.queue)-w.asked)
+		room = min(room, w.places-w.busy+w.limiter.Burst()-len(w.queue)-w.asked())
 	}
 	if w.hold.leases == leaseOne {
-		room = min(room, 1-w.asked)
+		room = min(room, 1-w.asked())
 	}
 	return max(room, 0)
 }
@@ -61,7 +83,7 @@ func (w *worker) base() int {
 // least is the smallest number of tasks worth a call. It is smaller with a backlog: the tasks are
 // surely there, and the queue must not run dry during the call. w.mu must be held.
 func (w *worker) least() int {
-	if w.full {
+	if w.isFull() {
 		return max(1, w.limit/4)
 	}
 	return max(1, w.limit/2)
@@ -71,12 +93,24 @@ func (w *worker) least() int {
 // is nearly empty when a full batch follows a full batch. It halves if tasks wait too long. It also
 // halves if the engine takes more than a quarter of a lease for a batch: a batch that arrives after
 // its leases ended is leased in vain, again and again. w.mu must be held.
-func (w *worker) tune(now time.Time, took time.Duration, full bool) {
+func (w *worker) tune(p *part, now time.Time, took time.Duration, full bool) {
 	switch {
-	case len(w.queue) <= w.limit/4 && full && w.full && took <= w.topic.Lease/8:
+	case len(w.queue) <= w.limit/4 && full && p.full && took <= w.topic.Lease/8:
 		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
 	case took > w.topic.Lease/4, len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
 		w.limit = max(w.limit/2, w.base())
 	}
-	w.full = full
+	p.full = full
+}
+
+// isFull reports whether a part of the engine has a backlog. w.mu must be held.
+func (w *worker) isFull() bool {
+	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.full })
+}
+
+// drained forgets backlogs. w.mu must be held.
+func (w *worker) drained() {
+	for _, p := range w.parts {
+		p.full = false
+	}
 }

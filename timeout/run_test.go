@@ -33,7 +33,9 @@ func BenchmarkAdopt(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf("topic-%03d", i)
 		c.topics[names[i]] = Topic{Name: names[i], Slots: slots}
-		c.workers[names[i]] = &worker{c: c, name: names[i], looks: looks{bell: make(chan struct{}, 1)}, topic: c.topics[names[i]].WithDefaults()}
+		w := &worker{topic: c.topics[names[i]].WithDefaults()}
+		w.attach(c, names[i])
+		c.workers[names[i]] = w
 	}
 	for i := range nodes {
 		view.Nodes = append(view.Nodes, engine.Node{Name: fmt.Sprint("node-", i), Topics: names})

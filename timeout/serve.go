@@ -2,7 +2,7 @@ package timeout
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -16,69 +16,60 @@ const (
 	settleWait = 5 * time.Millisecond
 
 	// engineTimeout is the time limit of a call of the engine. With a backlog, up to engineCalls
-	// calls are under way: handlers run the tasks of one while the engine answers another.
+	// calls of a part are under way: handlers run the tasks of one while the engine answers another.
 	engineTimeout = 15 * time.Second
 	engineCalls   = 2
+
+	// untoldRest is the pause before slots that could not be told of outcomes are told again.
+	untoldRest = time.Second
 )
 
-// serve asks the engine for due tasks and settles outcomes until the worker ends.
+// serve asks the parts of the engine for due tasks and settles outcomes until the worker ends.
 func (w *worker) serve() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	troubles := newTroubles(w)
-	answers := make(chan error, engineCalls)
-	calls := 0
 	for {
-		bell := w.bell
-		wait := troubles.pause(time.Now())
-		if wait > 0 {
-			bell = nil // not before that
-		} else {
-			var ask engine.Ask
-			if ask, wait = w.plan(time.Now(), calls); wait == 0 {
-				calls++
-				w.gone.Go(func() { answers <- w.ask(ask) })
-				continue
-			}
+		p, ask, wait := w.plan(time.Now())
+		if p != nil {
+			w.asking.Go(func() { w.ask(p, ask) })
+			continue
 		}
 		timer.Reset(wait)
 		select {
-		case err := <-answers:
-			calls--
-			troubles.answered(err, time.Now())
 		case <-timer.C:
-		case <-bell:
+		case <-w.bell:
 		case <-w.ended:
-			for ; calls > 0; calls-- {
-				troubles.answered(<-answers, time.Now())
-			}
-			w.settleRest()
+			w.settleRest(func(*part) bool { return true })
+			w.asking.Wait()
+			w.settleRest(func(p *part) bool { return p.failing == nil }) // of the last answers
+			w.asking.Wait()
 			return
 		}
 	}
 }
 
-// settleRest tries to settle the remaining outcomes, each once. All calls go at the same time: one that fails, or
-// waits for a part of the engine, holds up no other.
-func (w *worker) settleRest() {
-	var asks []engine.Ask
-	for ask, _ := w.plan(time.Now(), 0); len(ask.Settle) > 0; ask, _ = w.plan(time.Now(), 0) {
-		asks = append(asks, ask)
-	}
-	var all sync.WaitGroup
-	for _, ask := range asks {
-		all.Go(func() { _ = w.ask(ask) })
-	}
-	all.Wait()
-}
-
-// plan returns the next question to the engine, or a positive wait if there is none yet. calls
-// is the number of calls under way.
-func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
+// settleRest tries to settle the remaining outcomes of some parts, each once. All calls go at the same time: one that fails
+// holds up no other.
+func (w *worker) settleRest(of func(p *part) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	poll := w.c.poll()
-	longest := poll
+	for _, p := range w.parts {
+		if !of(p) {
+			continue
+		}
+		p.outcomes, p.untold = append(p.outcomes, p.untold...), nil
+		for len(p.outcomes) > 0 {
+			ask := w.askOf(p, time.Now())
+			w.asking.Go(func() { w.ask(p, ask) })
+		}
+	}
+}
+
+// plan returns the next question and the part of the engine to ask, or a positive wait if there is none yet.
+func (w *worker) plan(now time.Time) (p *part, ask engine.Ask, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := w.c.poll()
 	if w.redeal(now) {
 		longest = min(longest, w.fresh.Sub(now))
 	}
@@ -89,52 +80,90 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
-	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.wanted(now)}
-	if w.ending || w.stopping && len(w.held) == 0 {
-		ask.Lease = 0 // the last outcomes: the engine must keep none for a later call
+	w.renew(w.wanted(now), now)
+	freed, silent := w.forgo(now)
+	w.c.arbiter.ask(-freed)
+	longest = min(longest, silent)
+	wait = longest
+	for _, p := range w.inTurn() {
+		ask, until := w.planFor(p, now, longest)
+		if until <= 0 {
+			return p, ask, 0
+		}
+		wait = min(wait, until)
 	}
-	ask.Max = w.room(now)
-	n := min(len(w.outcomes), settleSize)
-	own := ask.Max > 0 && (n > 0 || !now.Before(w.look)) // its own slots are to be looked at
+	return nil, engine.Ask{}, wait
+}
+
+// planFor returns the next question to a part of the engine, or a positive wait, at most longest, if there is none yet. w.mu
+// must be held.
+func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.Ask, time.Duration) {
+	if wait := p.until.Sub(now); wait > 0 {
+		return engine.Ask{}, wait
+	}
+	if len(p.untold) > 0 {
+		if now.Before(p.again) {
+			longest = min(longest, p.again.Sub(now))
+		} else {
+			p.outcomes, p.untold = append(p.untold, p.outcomes...), nil
+		}
+	}
+	if p.rescue.IsZero() && w.owners != nil {
+		p.rescue = now.Add(w.rescueWait())
+	}
+	room, late := w.room(p, now), time.Duration(0)
+	own := room > 0 && (len(p.outcomes) > 0 || !now.Before(p.look)) // its own slots are to be looked at
 	switch {
-	case calls == engineCalls || calls > 0 && (!w.full || ask.Max == 0):
-		return ask, longest
-	case n > 0 && w.full && ask.Max == 0 && len(w.queue) > 0 && now.Sub(w.first) < settleWait:
-		return ask, settleWait - now.Sub(w.first)
-	case w.rescues(now) && (!own || !w.rescued): // also under load: it would not end for this
-		w.rescued = true
-		ask.Slots, ask.Late, ask.Max = w.foreign(), w.topic.Lease, w.spare(now)
-		w.rescue = now.Add(w.rescueWait())
-	case n > 0:
-	case ask.Max > 0:
-		if wait := min(max(w.look.Sub(now), 0), longest); wait > 0 {
-			return ask, wait
+	case p.calls == engineCalls || p.calls > 0 && (!p.full || room == 0 || p.isSilent(now)):
+		return engine.Ask{}, longest
+	case len(p.outcomes) > 0 && p.full && room == 0 && len(w.queue) > 0 && now.Sub(p.first) < settleWait:
+		return engine.Ask{}, settleWait - now.Sub(p.first)
+	case !p.gone && w.rescues(p, now) && (!own || !p.rescued): // also under load: it would not end for this
+		p.rescued = true
+		room, late = w.spare(now), w.topic.Lease
+		p.rescue = now.Add(w.rescueWait())
+	case len(p.outcomes) > 0:
+	case room > 0:
+		if wait := min(max(p.look.Sub(now), 0), longest); wait > 0 {
+			return engine.Ask{}, wait
 		}
-	case w.limiter != nil && w.wants() > 0: // until some of a burst can begin
+	case w.limiter != nil && !p.idle && w.wants() > 0 && w.asked() == 0: // until some of a burst can begin
 		missing := max(1, float64(w.limiter.Burst())/2) - w.limiter.TokensAt(now)
-		return ask, min(max(time.Duration(missing/float64(w.limiter.Limit())*float64(time.Second)), time.Millisecond), longest)
+		return engine.Ask{}, min(max(time.Duration(missing/float64(w.limiter.Limit())*float64(time.Second)), time.Millisecond), longest)
 	default:
-		return ask, longest
+		return engine.Ask{}, longest
 	}
-	if ask.Max > 0 && !w.claims(now) {
-		if ask.Max = 0; n == 0 {
-			return ask, min(longest, trialClaim)
+	if room > 0 && !w.claims(now) {
+		if room = 0; len(p.outcomes) == 0 {
+			return engine.Ask{}, min(longest, trialClaim)
 		}
 	}
-	ask.Settle = w.outcomes[:n:n]
-	w.outcomes = append([]engine.Outcome(nil), w.outcomes[n:]...)
-	w.asked += ask.Max
-	w.c.arbiter.ask(ask.Max)
-	if ask.Max > 0 && ask.Late == 0 {
-		w.rescued = false
-		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
-		w.net, w.own = w.look, now.Add(ownLook-jitter(ownLook/2))
+	ask := w.askOf(p, now)
+	ask.Max = room
+	p.asked += room
+	w.c.arbiter.ask(room)
+	if ask.Late = late; late > 0 {
+		ask.Slots = w.foreign()
+	} else if room > 0 {
+		poll := w.c.poll()
+		p.rescued = false
+		p.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
+		p.net, p.own = p.look, now.Add(ownLook-jitter(ownLook/2))
 	}
 	return ask, 0
 }
 
-// ask calls the engine and takes its answer.
-func (w *worker) ask(ask engine.Ask) error {
+// askOf begins a call of a part. It returns the question about its first outcomes. w.mu must be held.
+func (w *worker) askOf(p *part, now time.Time) engine.Ask {
+	n := min(len(p.outcomes), settleSize)
+	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.wanted(now), Part: p.number, Settle: p.outcomes[:n:n]}
+	p.outcomes = append([]engine.Outcome(nil), p.outcomes[n:]...)
+	w.beginCall(p, now)
+	return ask
+}
+
+// ask calls a part of the engine and takes its answer.
+func (w *worker) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	asked := time.Now()
@@ -142,38 +171,49 @@ func (w *worker) ask(ask engine.Ask) error {
 	targets := w.targets(batch.Leased)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked -= ask.Max
-	w.c.arbiter.ask(-ask.Max)
-	if err == nil {
-		w.take(ask, batch, targets, asked, time.Now())
-		return nil
+	now := time.Now()
+	w.c.arbiter.ask(-w.endCall(p, ask.Max, err, now))
+	partial := errors.Is(err, engine.ErrPartial)
+	if err == nil || partial {
+		w.take(p, ask, batch, targets, asked, now)
 	}
-	w.unclaim()
-	w.look = time.Time{} // as soon as troubles allow it
-	w.outcomes = append(ask.Settle, w.outcomes...)
-	return err
+	switch {
+	case partial:
+		for i, outcome := range ask.Settle {
+			if i >= len(batch.Settled) || !batch.Settled[i] {
+				p.untold = append(p.untold, outcome)
+			}
+		}
+		p.again = now.Add(untoldRest)
+	case err != nil:
+		if ask.Max > 0 {
+			w.unclaim()
+		}
+		p.look = time.Time{} // as soon as troubles allow it
+		p.outcomes = append(ask.Settle, p.outcomes...)
+	}
 }
 
 // take queues the leased tasks. w.mu must be held.
-func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, asked, now time.Time) {
+func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []string, asked, now time.Time) {
 	if w.topic.Pull { // nobody calls the targets
 		clear(targets)
 	}
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
-		if o := ask.Settle[i]; !settled && (o.As != Pending || o.Anew) {
+		if o := ask.Settle[i]; p.failing == nil && !settled && (o.As != Pending || o.Anew) {
 			w.counts.Lost++
 		}
 	}
-	w.clock = clock{batch.Now, now}
+	p.clock = clock{batch.Now, now}
 	if ask.Max == 0 || ask.Late > 0 { // nothing was looked for in the worker's own slots
 		for _, outcome := range ask.Settle {
 			switch {
 			case outcome.As != Pending:
 			case outcome.Due.IsZero():
-				w.lookAt(now.Add(outcome.After))
+				w.lookAt(p, now.Add(outcome.After))
 			default:
-				w.lookAt(w.clock.at(outcome.Due))
+				w.lookAt(p, p.clock.at(outcome.Due))
 			}
 		}
 	}
@@ -181,15 +221,12 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		return
 	}
 	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {
-		w.tune(now, now.Sub(asked), full)
+		w.tune(p, now, now.Sub(asked), full)
 	} else if w.counts.Rescued += uint64(len(batch.Leased)); full {
-		w.rescue = now
+		p.rescue = now
 	}
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, now: batch.Now, until: asked.Add(ask.Lease), lease: ask.Lease}
-		if !a.Asked.IsZero() {
-			a.until = a.Asked.Add(ask.Lease)
-		}
 		if a.Attempts == 1 {
 			a.due = now.Add(a.Due.Sub(batch.Now)) // a step of this node's clock does not matter
 		}
@@ -201,7 +238,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		}
 		a.trial = ask.Max == 1 && w.hold.leases != leaseAny
 		w.held[a] = struct{}{}
-		if w.stopping { // since the call
+		if w.stopping || a.trial && w.tries(a) { // since the call
 			w.giveBack(a, time.Time{})
 			continue
 		}
@@ -222,7 +259,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
 	}
-	if !w.tries() {
+	if w.asked() == 0 && !w.tries(nil) {
 		w.unclaim()
 	}
 	w.hire()
@@ -230,18 +267,19 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		return // a rescue says nothing about the worker's own slots
 	}
 	switch {
-	case w.full:
-		w.lookAt(now)
+	case p.full:
+		w.lookAt(p, now)
 	case !batch.Next.IsZero():
-		w.lookAt(now.Add(batch.Next.Sub(batch.Now)))
+		w.lookAt(p, now.Add(batch.Next.Sub(batch.Now)))
 	}
 }
 
 // settle queues an outcome for the engine. w.mu must be held.
 func (w *worker) settle(outcome engine.Outcome) {
-	if len(w.outcomes) == 0 {
-		w.first = time.Now()
+	p := w.partOf(outcome.Token.Key)
+	if len(p.outcomes) == 0 {
+		p.first = time.Now()
 		ring(w.bell)
 	}
-	w.outcomes = append(w.outcomes, outcome)
+	p.outcomes = append(p.outcomes, outcome)
 }

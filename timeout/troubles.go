@@ -2,47 +2,60 @@ package timeout
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// troubles handles failures of the engine for a worker: it logs the first, and asks less and
-// less often. Only serve uses it.
+// troubles handles failures of a part of the engine: it logs the first, and lets it be asked less and less often.
 type troubles struct {
-	w       *worker
 	backoff *backoff.ExponentialBackOff
-	until   time.Time
-	failing bool
+	until   time.Time // when it may be asked again; zero after an answer
+	failing error     // the first failure
 }
 
-func newTroubles(w *worker) *troubles {
-	t := &troubles{w: w, backoff: backoff.NewExponentialBackOff()}
-	t.backoff.InitialInterval, t.backoff.MaxInterval = 20*time.Millisecond, 5*time.Second
-	return t
+// newTroubles returns those of a part of the engine. Calls of a part that is known to be away cost nothing, so it is asked more
+// often than a whole engine.
+func newTroubles(part int) troubles {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 20*time.Millisecond, 5*time.Second
+	if part > 0 {
+		b.MaxInterval = time.Second
+	}
+	return troubles{backoff: b}
 }
-
-// pause returns how long the worker must leave the engine alone.
-func (t *troubles) pause(now time.Time) time.Duration { return t.until.Sub(now) }
 
 // answered records the result of a call of the engine.
-func (t *troubles) answered(err error, now time.Time) {
-	log, name := t.w.c.cfg.Logger, t.w.name
+func (t *troubles) answered(l *looks, part int, err error, now time.Time) {
 	switch {
 	case err == nil:
-		if t.failing {
-			log.Info("timeout: the engine answers again", "topic", name)
+		if t.failing != nil {
+			l.logger(part).Info("timeout: the engine answers again")
 		}
-		t.failing, t.until = false, time.Time{}
+		t.failing, t.until = nil, time.Time{}
 		t.backoff.Reset()
 		return
 	case errors.Is(err, ErrNotFound):
-		t.w.c.look() // whether there is such a topic
-		t.until = now.Add(t.w.c.cfg.Poll)
+		l.c.look() // whether there is such a topic
+		t.until = now.Add(l.c.cfg.Poll)
 		return
-	case !t.failing:
-		log.Warn("timeout: the engine fails, and is asked again", "topic", name, "err", err)
-		t.failing = true
+	case t.failing == nil:
+		l.logger(part).Warn("timeout: the engine fails, and is asked again", "err", err)
+		t.failing = err
 	}
-	t.until = now.Add(t.backoff.NextBackOff())
+	if t.until = now.Add(t.backoff.NextBackOff()); errors.Is(err, engine.ErrPartial) {
+		t.until = time.Time{} // what does answer is asked as ever
+	}
+}
+
+// logger returns the logger for a part of the engine.
+func (l *looks) logger(part int) *slog.Logger {
+	log := l.c.cfg.Logger.With("topic", l.name)
+	if part > 0 {
+		log = log.With("part", part)
+	}
+	return log
 }

@@ -27,7 +27,7 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	answer, err := c.sets.call(ctx, task)
 	if err == nil {
 		c.meet(task)
-		c.wake(task.Topic, answer.Due)
+		c.wake(task.Key(), answer.Due)
 	}
 	return answer, err
 }
@@ -48,7 +48,7 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
 		c.meet(tasks...)
-		c.wakeAll(len(answers), func(i int) (string, Answer) { return tasks[i].Topic, answers[i] })
+		c.wakeAll(len(answers), func(i int) (Key, Answer) { return tasks[i].Key(), answers[i] })
 	}
 	return answers, err
 }
@@ -186,7 +186,7 @@ func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
 	defer c.calls.Done()
 	answer, err := c.moves.call(ctx, move)
 	if err == nil {
-		c.wake(move.Topic, answer.Due)
+		c.wake(move.Key, answer.Due)
 	}
 	return answer, err
 }
@@ -199,7 +199,7 @@ func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
 	defer c.calls.Done()
 	answers, err := c.engine.Move(ctx, moves)
 	if err == nil {
-		c.wakeAll(len(answers), func(i int) (string, Answer) { return moves[i].Topic, answers[i] })
+		c.wakeAll(len(answers), func(i int) (Key, Answer) { return moves[i].Key, answers[i] })
 	}
 	return answers, err
 }
@@ -238,38 +238,47 @@ func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 	defer c.calls.Done()
 	answers, err := c.engine.Replay(ctx, keys)
 	if err == nil {
-		c.wakeAll(len(answers), func(i int) (string, Answer) { return keys[i].Topic, answers[i] })
+		c.wakeAll(len(answers), func(i int) (Key, Answer) { return keys[i], answers[i] })
 	}
 	return answers, err
 }
 
 // wake makes the worker and the desk of a topic look again if they would sleep for longer than until
-// due.
-func (c *Center) wake(topic string, due time.Time) {
+// a task is due.
+func (c *Center) wake(key Key, due time.Time) {
 	c.mu.Lock()
-	w, d := c.workers[topic], c.desks[topic]
+	w, d := c.workers[key.Topic], c.desks[key.Topic]
 	c.mu.Unlock()
 	if w != nil {
-		w.expect(due)
+		w.expect(key, due)
 	}
 	if d != nil {
-		d.expect(due)
+		d.expect(key, due)
 	}
 }
 
-// wakeAll wakes each topic once, for its earliest task.
-func (c *Center) wakeAll(n int, at func(int) (topic string, answer Answer)) {
-	first := make(map[string]time.Time)
+// wakeAll wakes each part of each topic once, for its earliest task.
+func (c *Center) wakeAll(n int, at func(int) (Key, Answer)) {
+	type part struct {
+		topic  string
+		number int
+	}
+	type task struct {
+		key Key
+		due time.Time
+	}
+	first := make(map[part]task)
 	for i := range n {
-		topic, answer := at(i)
+		key, answer := at(i)
 		if answer.Due.IsZero() {
 			continue
 		}
-		if due, seen := first[topic]; !seen || answer.Due.Before(due) {
-			first[topic] = answer.Due
+		p := part{key.Topic, c.partOf(key)}
+		if before, seen := first[p]; !seen || answer.Due.Before(before.due) {
+			first[p] = task{key, answer.Due}
 		}
 	}
-	for topic, due := range first {
-		c.wake(topic, due)
+	for _, t := range first {
+		c.wake(t.key, t.due)
 	}
 }

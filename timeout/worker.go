@@ -10,16 +10,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// worker serves one topic on this node. One goroutine asks the engine for due tasks and settles
-// outcomes (serve). Another extends leases (keep). Up to places goroutines run handlers
+// worker serves one topic on this node. One goroutine plans the questions to the parts of the engine: for due tasks, and
+// with outcomes to settle (serve). Another extends leases (keep). Up to places goroutines run handlers
 // (work). In an idle worker, serve sleeps until the next due time, until the bell, or for
 // Center.poll; keep sleeps until something is leased.
 type worker struct {
-	c      *Center
-	name   string
 	leases chan struct{} // has an element if keep must look at what was leased
 	ended  chan struct{} // closed to end serve and keep
 	gone   sync.WaitGroup
+	asking sync.WaitGroup // calls of serve
 
 	looks // its mu guards the fields below
 
@@ -32,18 +31,14 @@ type worker struct {
 	slots    []int     // to ask for; nil means all
 	counted  []int     // those that count for limits of all nodes, until fresh
 	fresh    time.Time
-	handed   []int            // the slots that have gone to other nodes
-	handover time.Time        // until then these may not count there
-	places   int              // for handlers: see allowed
-	tenant   tenant           // for Config.Concurrency
-	rest     time.Time        // until then nothing is leased unless the node has room
-	limiter  *rate.Limiter    // nil without Topic.Rate and Topic.GlobalRate
-	queue    []*attempt       // leased but not begun, the next first
-	limit    int              // the longest queue allowed
-	full     bool             // whether the last batch had as many tasks as asked for: a backlog
-	asked    int              // tasks asked for by the calls under way
-	outcomes []engine.Outcome // to be settled
-	first    time.Time        // when the first of outcomes was added
+	handed   []int         // the slots that have gone to other nodes
+	handover time.Time     // until then these may not count there
+	places   int           // for handlers: see allowed
+	tenant   tenant        // for Config.Concurrency
+	rest     time.Time     // until then nothing is leased unless the node has room
+	limiter  *rate.Limiter // nil without Topic.Rate and Topic.GlobalRate
+	queue    []*attempt    // leased but not begun, the next first
+	limit    int           // the longest queue allowed
 	held     map[*attempt]struct{}
 	lost     map[*attempt]time.Time // handlers running without a lease, and since when
 	pause    time.Duration          // of keep; zero means until something is leased
@@ -55,10 +50,6 @@ type worker struct {
 	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
 	stopping bool
 	ending   bool      // the contexts of the handlers have ended, too
-	net      time.Time // the time of the next look if nothing is known to be due before
-	own      time.Time // when a peek no longer does instead
-	rescue   time.Time // the time to look for late tasks in the slots of other nodes
-	rescued  bool      // whether the last look was that one; then it is the turn of the own slots
 	moved    time.Time // when a handler last began or ended
 	stuck    bool      // whether all handlers hang; if so, nothing is leased
 	counts   Stats
@@ -86,9 +77,6 @@ type attempt struct {
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	w := &worker{
-		c:      c,
-		name:   topic.Name,
-		looks:  looks{bell: make(chan struct{}, 1)},
 		leases: make(chan struct{}, 1),
 		ended:  make(chan struct{}),
 		held:   make(map[*attempt]struct{}),
@@ -96,6 +84,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		calls:  make(map[string]int),
 		slots:  []int{}, // none before there is a view
 	}
+	w.attach(c, topic.Name)
 	w.tenant.worker = w
 	c.arbiter.add(&w.tenant)
 	w.change(topic, handler)

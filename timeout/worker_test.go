@@ -21,10 +21,11 @@ func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 		"no places": {},
 		"full":      {queue: full, places: limit},
 	} {
-		w.c, w.limit, w.limiter = &Center{cfg: cfg}, limit, rate.NewLimiter(1000, 100)
+		w.attach(&Center{cfg: cfg}, name)
+		w.limit, w.limiter = limit, rate.NewLimiter(1000, 100)
 		w.topic.Rate = 1000
 		w.topic = w.topic.WithDefaults()
-		_, wait := w.plan(time.Now(), 0)
+		_, _, wait := w.plan(time.Now())
 		require.Equal(t, cfg.Poll, wait, name)
 	}
 }
@@ -53,28 +54,31 @@ func TestANodeHasANameOnAnyMachine(t *testing.T) {
 // A look for late tasks of other nodes settles, too, and says nothing of the worker's own slots.
 func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 	now := time.Now()
-	w := &worker{c: &Center{}, looks: looks{look: now.Add(time.Minute), bell: make(chan struct{}, 1)}, held: make(map[*attempt]struct{})}
+	w := &worker{held: make(map[*attempt]struct{})}
+	p := lookingAt(&w.looks, Config{}, now.Add(time.Minute))
 	outcomes := []engine.Outcome{{As: Done}, {As: Pending, After: 2 * time.Second}, {As: Pending, Due: now.Add(time.Hour)}}
-	w.take(engine.Ask{Max: 8, Late: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
-	require.Equal(t, now.Add(2*time.Second), w.look)
+	w.take(p, engine.Ask{Max: 8, Late: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
+	require.Equal(t, now.Add(2*time.Second), p.look)
 }
 
 // A node that rescues a large backlog, and always has more to rescue, serves its own slots as often.
 func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
 	topic := Topic{Name: "orders", Lease: time.Second}.WithDefaults()
 	w := &worker{
-		c: &Center{cfg: Config{}.withDefaults()}, topic: topic, places: topic.Concurrency, limit: topic.Concurrency,
-		slots: []int{0, 1}, held: make(map[*attempt]struct{}), looks: looks{bell: make(chan struct{}, 1)},
+		topic: topic, places: topic.Concurrency, limit: topic.Concurrency,
+		slots: []int{0, 1}, held: make(map[*attempt]struct{}),
 	}
+	p := lookingAt(&w.looks, Config{}.withDefaults(), time.Time{})
 	var late []bool
 	for range 4 {
 		now := time.Now()
-		w.rescue, w.outcomes = now, []engine.Outcome{{As: Done}} // the last rescue had as many as it asked for
-		ask, wait := w.plan(now, 0)
+		p.rescue, p.outcomes = now, []engine.Outcome{{As: Done}} // the last rescue had as many as it asked for
+		of, ask, wait := w.plan(now)
 		require.Zero(t, wait)
+		require.Same(t, p, of)
 		require.Len(t, ask.Settle, 1)
 		late = append(late, ask.Late > 0)
-		w.asked = 0
+		p.asked, p.calls = 0, 0
 	}
 	require.Equal(t, []bool{true, false, true, false}, late)
 }

@@ -38,8 +38,8 @@ type Client struct {
 	silence *silence       // nil without Shun
 	asking  sync.WaitGroup // the questions of Ready
 
-	mu    sync.Mutex     // guards lanes, and the begin of asking
-	lanes map[string]int // by address
+	mu      sync.Mutex     // guards numbers, and the begin of asking
+	numbers map[string]int // by address
 }
 
 // Open connects to the server of a URL. If that is part of a Cluster, all of it is used.
@@ -101,7 +101,7 @@ func New(client goredis.UniversalClient, names Names) (*Client, error) {
 }
 
 func open(client goredis.UniversalClient, names Names, own bool) (*Client, error) {
-	r := &Client{names: names, client: client, own: own, lanes: make(map[string]int)}
+	r := &Client{names: names, client: client, own: own, numbers: make(map[string]int)}
 	retries := 0
 	switch client := client.(type) {
 	case *goredis.Client:
@@ -336,25 +336,25 @@ func (r *Client) Wait(ctx context.Context) time.Duration {
 // Clustered reports whether it is a client of a Cluster.
 func (r *Client) Clustered() bool { return r.cluster != nil }
 
-// Lane returns the number of a key's server in a Cluster, or zero if no server is known for the key.
-// No two servers have the same number. Lane asks no server once the arrangement of the Cluster is
+// Number returns the number of a key's server in a Cluster, or zero if no server is known for the key.
+// No two servers have the same number. Number asks no server once the arrangement of the Cluster is
 // known. A key moved to another server has the number of the new one.
-func (r *Client) Lane(key string) int {
+func (r *Client) Number(key string) int {
 	addr := r.Server(key)
 	if addr == "" {
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lane, known := r.lanes[addr]
+	number, known := r.numbers[addr]
 	if !known {
-		lane = len(r.lanes) + 1
-		r.lanes[addr] = lane
+		number = len(r.numbers) + 1
+		r.numbers[addr] = number
 	}
-	return lane
+	return number
 }
 
-// Server returns the address of a key's server, or an empty string if no server is known for the key. As Lane, it asks
+// Server returns the address of a key's server, or an empty string if no server is known for the key. As Number, it asks
 // no server once the arrangement of a Cluster is known.
 func (r *Client) Server(key string) string {
 	if r.cluster == nil {

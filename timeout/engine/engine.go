@@ -81,10 +81,10 @@ type Engine interface {
 
 	// Expire settles earlier leases, then leases due tasks, the earliest first as far as the
 	// engine can tell. A Running task whose lease has ended is due as well; if it has no
-	// attempt left it becomes Dead. If some parts of an engine of several parts do not answer,
-	// Expire returns the leases of the others without an error. Outcomes for the silent parts
-	// count as settled, and a later call delivers them. Unless Ask.Lease is zero, Expire need not
-	// wait for a slow part: its leases come with a later call, see Leased.Asked.
+	// attempt left it becomes Dead. If only some of what was asked can be done, the error wraps
+	// ErrPartial, and the batch is right as far as it goes: its tasks are leased, and each outcome
+	// with true in Settled has had its effect. Nothing is known of the other outcomes: telling them
+	// again does no harm.
 	Expire(ctx context.Context, ask Ask) (Batch, error)
 
 	// Extend makes leases end after the duration lease from now. It reports for each token
@@ -248,15 +248,11 @@ type Leased struct {
 
 	// Again says that the lease before this one ended unsettled: its worker died or hung.
 	Again bool
-
-	// Asked is when an earlier call of Expire asked for this lease, by this process's clock. The
-	// answer came after that call. Asked is zero for a lease of this call.
-	Asked time.Time
 }
 
-// Lasting takes out leases of one call of Expire that are void because the call leased their tasks again: those
-// that ended meanwhile, and late ones of tasks set anew. A task set anew between two steps of the call has run, as
-// far as its setter knows: it keeps both leases. Lasting is for engines.
+// Lasting takes out leases of one call of Expire that are void because they ended meanwhile, and the call leased their
+// tasks again. A task set anew between two steps of the call has run, as far as its setter knows: it keeps both leases.
+// Lasting is for engines.
 func Lasting(leased []Leased) []Leased {
 	last := make(map[string]*Leased, len(leased)) // of each task, in the order of leasing
 	for i := range leased {
@@ -268,7 +264,7 @@ func Lasting(leased []Leased) []Leased {
 	lasting := make([]Leased, 0, len(leased))
 	for i := range leased {
 		one := &leased[i]
-		if l := last[one.ID]; l == one || l.Version != one.Version && one.Asked.IsZero() {
+		if l := last[one.ID]; l == one || l.Version != one.Version {
 			lasting = append(lasting, *one)
 		}
 	}
@@ -286,14 +282,17 @@ type Ask struct {
 	// Max is the greatest number of tasks to lease. Zero means none, and no task becomes Dead.
 	Max int
 
-	// Lease is the length of the new leases. Zero, with a Max of zero, has Expire wait for all
-	// parts of the engine: the caller wants to know what became of each outcome.
+	// Lease is the length of the new leases.
 	Lease time.Duration
 
 	// Slots are the slots to lease from. Nil means all. Slots that do not exist are ignored:
 	// the node may not know yet how many there are. If the first thousands of due tasks are all in
 	// other slots, an engine may lease these.
 	Slots []int
+
+	// Part is the part of a Parted engine to lease from. Zero means all of them, one after the other or together.
+	// Outcomes go to their own parts anyway.
+	Part int
 
 	// Late makes Expire lease only tasks that have been due for at least Late. Zero means no
 	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
@@ -394,7 +393,7 @@ type Waker interface {
 type Peeker interface {
 	// Peek returns for each element of peeks how long it is until Expire may find a due task. At most
 	// zero means now. It is also the answer if the engine can't tell: the topic is missing or being
-	// changed, a part of the engine is away, or an outcome waits for it. NothingDue means that no task waits.
+	// changed, or a part of the engine is away. NothingDue means that no task waits.
 	// The time may be too short, since an engine may look at more slots. Peek changes nothing. After an
 	// error nothing is known; ErrUnsupported means that a part of the engine can't peek.
 	Peek(ctx context.Context, peeks []Peek) ([]time.Duration, error)
@@ -404,6 +403,7 @@ type Peeker interface {
 type Peek struct {
 	Topic string
 	Slots []int // as in Ask
+	Part  int   // as in Ask
 }
 
 // NothingDue is the answer to a Peek if no task waits.
@@ -414,12 +414,18 @@ func Wait(ms int64) time.Duration {
 	return time.Duration(min(ms, NothingDue.Milliseconds()-1)) * time.Millisecond
 }
 
-// Laned is the interface of engines of several parts if each part can fail or hang alone.
-type Laned interface {
-	// Lane returns the number of the part that keeps a key. Single calls for one part don't
-	// wait for those of another. A centre calls Lane before each of them, so the number may
-	// change. Lane does not call a server. A wrong number only makes other calls wait.
-	Lane(key Key) int
+// Parted is the interface of engines of several parts if each part can fail or hang alone, such as the servers of a
+// Redis Cluster, or shards. A centre asks each part by itself, and makes its single calls for one part together. So no
+// part holds up the others. Neither method calls a server, and the answers may change. A wrong one only makes some
+// calls wait for others.
+type Parted interface {
+	// Parts returns the numbers of the parts that may have tasks of some slots of a topic, each once. Nil slots means
+	// all. The numbers are positive. If the engine does not know the parts yet, it returns zero, which means all: see
+	// Ask.Part.
+	Parts(topic string, slots []int) []int
+
+	// Part returns the number of the part that keeps a key. Zero means that the engine does not know yet.
+	Part(key Key) int
 }
 
 // Truth is the interface of engines that allow an index in front: package index finds the due

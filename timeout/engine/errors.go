@@ -21,8 +21,8 @@ var (
 	// timeout.Config.FeedbackKeys.
 	ErrForged = errors.New("timeout: forged token")
 
-	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get and
-	// Engine.Extend.
+	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get, Engine.Expire
+	// and Engine.Extend.
 	ErrPartial = errors.New("timeout: a part of the engine does not answer")
 
 	// ErrUnsupported is the error for a call that this engine does not support.

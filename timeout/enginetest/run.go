@@ -41,7 +41,7 @@ type suite struct {
 const atOnce = 8
 
 // Run tests the whole contract on an engine. The engine may have other topics, but no members.
-// The tests of engine.Log, Peeker, Truth and Waker run if the engine implements them. Run does not
+// The tests of engine.Log, Parted, Peeker, Truth and Waker run if the engine implements them. Run does not
 // close the engine.
 func Run(t *testing.T, e engine.Engine, opts Options) {
 	s := &suite{engine: e, second: e, opts: opts, dead: make(map[string]int)}
@@ -118,6 +118,9 @@ func (s *suite) tests() []test {
 	}
 	if _, ok := s.engine.(engine.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})
+	}
+	if _, ok := s.engine.(engine.Parted); ok {
+		tests = append(tests, test{"Parts", testParts})
 	}
 	if _, ok := s.engine.(engine.Peeker); ok {
 		tests = append(tests, test{"Peek", testPeek})

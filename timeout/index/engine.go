@@ -117,10 +117,19 @@ func lives(was engine.State) bool {
 	return was == engine.Pending || was == engine.Running || was == engine.Dead
 }
 
-// Lane implements engine.Laned. It returns 0 if the truth is not Laned.
-func (e *Engine) Lane(key engine.Key) int {
-	if laned, ok := e.Truth.(engine.Laned); ok {
-		return laned.Lane(key)
+// Parts implements engine.Parted: the parts are those of the truth. The index proposes the due tasks of all parts, whichever is
+// asked.
+func (e *Engine) Parts(topic string, slots []int) []int {
+	if parted, ok := e.Truth.(engine.Parted); ok {
+		return parted.Parts(topic, slots)
+	}
+	return []int{0}
+}
+
+// Part implements engine.Parted.
+func (e *Engine) Part(key engine.Key) int {
+	if parted, ok := e.Truth.(engine.Parted); ok {
+		return parted.Part(key)
 	}
 	return 0
 }

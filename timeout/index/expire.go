@@ -19,7 +19,7 @@ const sweepEvery = time.Second
 // index is away or full, Expire asks the truth for due tasks.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	began := time.Now()
-	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
+	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle, Part: ask.Part})
 	if err != nil {
 		return batch, err
 	}
@@ -76,7 +76,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
 	ask.Settle, ask.Max = nil, ask.Max-len(batch.Leased)
 	found, err := e.Truth.Expire(ctx, ask)
-	if err != nil {
+	if err != nil && !errors.Is(err, engine.ErrPartial) {
 		if len(batch.Leased) > 0 {
 			return batch, nil // the caller must get the leased tasks; the error comes again
 		}
@@ -91,7 +91,7 @@ func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Bat
 	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {
 		batch.Next = again // Next may leave out tasks before that, if the truth is a Waker
 	}
-	return batch, nil
+	return batch, err
 }
 
 // settled translates outcomes of the truth's leases into outcomes for the index. If another

@@ -20,7 +20,6 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 	open := func(t *testing.T) engine.Engine {
 		e, err := redis.Open(t.Context(), servers[1].patient(), redis.Config{})
 		require.NoError(t, err)
-		e.SetPatience(time.Minute)
 		t.Cleanup(func() { _ = e.Close() })
 		return e
 	}

@@ -16,7 +16,6 @@ func TestAClusterThatIsDownIsAnError(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startCluster(t, 3, 0)
 	e := openEngine(t, servers[0], redis.Config{})
-	e.SetPatience(redis.Patience)
 	withTopic(t, e, engine.Topic{Slots: 16})
 	expire(t, e, engine.Ask{Max: 10})
 	victim, _ := spare(t, cluster, e.Prefix())

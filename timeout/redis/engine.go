@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,10 +12,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
-
-// closeTime is how long Close waits for answers to the questions left with servers. Then it tells what it owes to
-// servers, for as long.
-const closeTime = time.Second
 
 // Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
 // It is an engine.Waker, too. It keeps no log of executions.
@@ -31,11 +28,6 @@ type Engine struct {
 	layouts map[string]*layout
 	proofs  map[string]proof // of the copies in a Cluster, by topic
 
-	owed owed
-	late *late
-
-	patience, linger, closeTime time.Duration // the constants, but for tests
-
 	// step is called before each step of what takes several: tests stop there.
 	step func(name string) error
 }
@@ -43,7 +35,7 @@ type Engine struct {
 var (
 	_ engine.Engine = (*Engine)(nil)
 	_ engine.Waker  = (*Engine)(nil)
-	_ engine.Laned  = (*Engine)(nil)
+	_ engine.Parted = (*Engine)(nil)
 	_ engine.Peeker = (*Engine)(nil)
 )
 
@@ -51,8 +43,6 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	r.Shun()
 	e := &Engine{
 		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
-		owed: owed{topics: make(map[string]map[int]*debt), repaid: make(map[string]bool)}, late: newLate(),
-		patience: patience, linger: linger, closeTime: closeTime,
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},
@@ -76,31 +66,40 @@ func (e *Engine) Now(ctx context.Context) (now time.Time, err error) {
 // Ready is engine.Engine's: one server is enough.
 func (e *Engine) Ready(ctx context.Context) error { return e.redis.Ready(ctx) }
 
-// Lane is engine.Laned's: the server of the key, in a Cluster.
-func (e *Engine) Lane(key engine.Key) int {
-	if !e.redis.Clustered() {
-		return 0
+// Parts is engine.Parted's: the servers of the slots, in a Cluster.
+func (e *Engine) Parts(topic string, slots []int) (parts []int) {
+	l := e.known(topic)
+	if l == nil || !e.redis.Clustered() {
+		return []int{0}
 	}
-	l := e.known(key.Topic)
-	if l == nil { // the first one asks the server with the topics
-		return 0
+	for _, slot := range l.Topic.Asked(slots) {
+		if part := e.serverOf(l.places[slot]); !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
 	}
-	return e.laneOf(l.slot(key.ID))
+	return parts
 }
 
-// laneOf is the server of a place, in a Cluster.
-func (e *Engine) laneOf(at *place) int { return e.redis.Lane(at.keys[0].(string)) }
+// Part is engine.Parted's: the server of the key, in a Cluster.
+func (e *Engine) Part(key engine.Key) int {
+	l := e.known(key.Topic)
+	if l == nil || !e.redis.Clustered() { // the first one asks the server with the topics
+		return 0
+	}
+	return e.serverOf(l.slot(key.ID))
+}
+
+// serverOf is the number of the server of a place, in a Cluster.
+func (e *Engine) serverOf(at *place) int { return e.redis.Number(at.keys[0].(string)) }
+
+// slotsOf returns those of some slots that are on a server. Zero means all servers.
+func (e *Engine) slotsOf(l *layout, slots []int, part int) []int {
+	slots = l.Topic.Asked(slots)
+	if part == 0 || !e.redis.Clustered() {
+		return slots
+	}
+	return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return e.serverOf(l.places[slot]) != part })
+}
 
 // Close ends the engine, and the client if Open has made it. It is idempotent.
-func (e *Engine) Close() error {
-	e.late.close(e.closeTime)
-	ctx, cancel := context.WithTimeout(context.Background(), e.closeTime)
-	defer cancel()
-	var all sync.WaitGroup
-	for topic, outcomes := range e.owed.takeAll() {
-		all.Go(func() { _, _ = e.Expire(ctx, engine.Ask{Topic: topic, Settle: outcomes}) }) // their leases end without it
-	}
-	all.Wait()
-	defer e.late.work.Wait()
-	return e.redis.Close()
-}
+func (e *Engine) Close() error { return e.redis.Close() }

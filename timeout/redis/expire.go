@@ -13,106 +13,53 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
+// failedRest is the longest pause before a slot that has failed is asked again.
+const failedRest = time.Second
+
 // expiry is an Expire under way.
 type expiry struct {
 	engine *Engine
-	ask    engine.Ask // with what is owed after the outcomes of the caller
-	own    int        // how many are the caller's
-	begun  time.Time
+	ask    engine.Ask
 	batch  engine.Batch
 	open   []int // of Ask.Settle, what is not settled yet
-	took   bool  // what came late
-	away   bool  // some servers have not answered yet, or were not asked since they have another question
+	good   bool  // a slot has answered
 
-	failed  []int       // of Ask.Settle, by slots without an answer
-	waits   map[int]int // the busy servers of some of failed
-	failure error       // of a slot
-	broken  error       // of an unreadable task
+	failure error // of a slot
+	broken  error // of an unreadable task
 }
 
 // Expire is engine.Engine's. It asks a slot with nothing due, as far as this engine knows, only
 // every Config.PollInterval, but for one of them. So Batch.Next can be later than a task of another
-// process. If some slots fail, the answer is that of the others. A later call tells the failed ones
-// what became of their leases; these count as settled until then. In a Cluster a server without an answer
-// after patience is left with its question; see late.
+// process. If some slots fail, the batch is that of the others, and the error wraps ErrPartial.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	x := &expiry{engine: e, ask: ask, own: len(ask.Settle), begun: time.Now()}
-	x.ask.Settle = ask.Settle[:x.own:x.own]
-	if x.leaves() { // the caller may use its own again, and a question left needs them for longer
-		x.ask.Settle = slices.Clone(ask.Settle)
-	}
-	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic, e.late.lanes(ask.Topic))...)
-	x.batch.Settled = make([]bool, len(x.ask.Settle))
-	for i := range x.ask.Settle {
+	x := &expiry{engine: e, ask: ask}
+	x.batch.Settled = make([]bool, len(ask.Settle))
+	for i := range ask.Settle {
 		x.open = append(x.open, i)
 	}
 	err := e.using(ctx, ask.Topic, func(l *layout) error { return x.do(ctx, l) })
-	if err = x.settleRest(err); err != nil {
-		x.giveBack()
+	if err = cmp.Or(err, x.failure); err == nil && len(x.batch.Leased) == 0 {
+		err = x.broken
+	}
+	switch {
+	case err == nil:
+	case !x.good || errors.Is(err, engine.ErrNotFound):
 		return engine.Batch{}, err
+	default:
+		err = fmt.Errorf("%w: %w", engine.ErrPartial, err)
 	}
 	x.batch.Leased = engine.Lasting(x.batch.Leased)
 	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
-	return x.batch, nil
-}
-
-// settleRest keeps what some slots could not be told for a later call, and returns the error of
-// this one. With something leased there is none, as far as the caller need not ask again. A
-// caller without a wish for leases can as well do so.
-func (x *expiry) settleRest(err error) error {
-	x.failed = append(x.failed, x.open...)
-	untold := slices.ContainsFunc(x.failed, func(i int) bool { return i < x.own })
-	switch leased := len(x.batch.Leased) > 0; {
-	case err != nil && leased && !untold:
-		err = nil
-	case err == nil && untold && x.ask.Max == 0 && !x.leaves():
-		err = x.failure
-	case err == nil && !leased:
-		err = x.broken
-	}
-	var owed []int
-	for _, i := range x.failed {
-		if i >= x.own || err == nil {
-			owed = append(owed, i)
-			x.batch.Settled[i] = true
-		}
-	}
-	x.batch.Settled = x.batch.Settled[:x.own]
-	if !errors.Is(err, engine.ErrNotFound) {
-		x.owe(owed)
-	}
-	return err
-}
-
-// owe keeps outcomes for a later call.
-func (x *expiry) owe(which []int) {
-	for _, i := range which {
-		x.engine.owe(x.ask.Topic, x.waits[i], x.ask.Settle[i])
-	}
-}
-
-// takeLate takes what earlier calls have asked for.
-func (x *expiry) takeLate(l *layout) {
-	if x.took || x.ask.Max == 0 || x.ask.Late > 0 || !x.leaves() {
-		return
-	}
-	x.took = true
-	x.batch.Leased, x.batch.Died = x.engine.late.take(x.ask, l)
-	if len(x.batch.Leased) > 0 {
-		x.batch.Now = x.engine.late.now()
-	}
+	return x.batch, err
 }
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
-	x.takeLate(l)
-	all := l.Topic.Asked(x.ask.Slots)
-	more, err := x.migrate(ctx, l, all)
+	slots := x.engine.slotsOf(l, x.ask.Slots, x.ask.Part)
+	more, err := x.migrate(ctx, l, slots)
 	if err != nil {
 		return err
 	}
-	slots := all
 	for first := true; ; first = false {
-		slots = x.idle(l, slots)
 		var visits []visit
 		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
 			if !first && (x.ask.Late > 0 || !l.hints.due(slots)) {
@@ -131,32 +78,24 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 			return err
 		}
 	}
-	if x.batch.Now.IsZero() && x.away && x.own == 0 { // no server has answered, perhaps for long
-		if failure := l.hints.failure(all); failure != nil {
-			return failure
+	if x.ask.Max > 0 {
+		x.failure = cmp.Or(x.failure, l.hints.failure(slots))
+	}
+	if !x.good && x.failure == nil { // no slot was asked
+		if x.batch.Now, err = x.engine.Now(ctx); err != nil {
+			return err
 		}
+		x.good = true
 	}
-	if x.batch.Now.IsZero() && (x.away || x.failure != nil) {
-		x.batch.Now = x.engine.late.now()
-	}
-	if x.batch.Now.IsZero() { // no slot was asked
-		x.batch.Now, err = x.engine.Now(ctx)
-	}
-	x.log(ctx, l, all)
-	next := l.hints.next(slots, 0)
-	if x.away { // what is due on a busy server already comes with its answer
-		then := l.hints.next(all, x.batch.Now.UnixMilli())
-		next = cmp.Or(min(next, then), next, then)
-	}
-	if next > 0 {
+	if next := l.hints.next(slots); next > 0 {
 		x.batch.Next = time.UnixMilli(next)
 	}
 	if more {
 		x.batch.Next = x.batch.Now // what waits in old slots comes with the next calls
-	} else if soon := x.batch.Now.Add(owedRest); (x.failure != nil || x.away) && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
+	} else if soon := x.batch.Now.Add(failedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
 		x.batch.Next = soon
 	}
-	return err
+	return nil
 }
 
 // migrate moves the tasks to be settled, and some of the others. A silent server holds up only its
@@ -180,7 +119,7 @@ func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool
 		err := away[engine.Slot(x.ask.Settle[i].Token.ID, len(l.old))]
 		failed := err != nil && isOld(i)
 		if failed {
-			x.failed, x.failure = append(x.failed, i), cmp.Or(x.failure, err)
+			x.failure = cmp.Or(x.failure, err)
 		}
 		return failed
 	})
@@ -204,7 +143,6 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	if err != nil {
 		return err
 	}
-	x.putOff(l, settle)
 	var calls []*invocation
 	wait := x.engine.redis.Wait(ctx)
 	for i := range visits {
@@ -221,53 +159,33 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			calls = append(calls, x.call(l.places[slot], 0, nextChunk(settle, slot)))
 		}
 	}
-	answered, left, failure := x.run(ctx, l, calls)
-	if len(answered)+len(left) < len(calls) { // nothing was asked
-		return failure
-	}
-	for _, c := range left {
-		x.away = true
-		for _, i := range c.tasks {
-			x.batch.Settled[i] = true
-		}
-	}
-	good, refused, failure := x.hear(ctx, l, answered, failure)
-	if good && !x.batch.Now.IsZero() {
-		x.engine.late.answered(x.batch.Now)
-	}
-	if !good && failure != nil && !x.others(l) {
-		return failure
-	}
-	x.failure = cmp.Or(x.failure, failure)
-	if refused != nil {
+	_ = x.engine.run(ctx, calls) // each call has an error of its own
+	if refused := x.hear(l, calls); refused != nil {
 		return x.engine.mend(ctx, l, refused)
 	}
 	return nil
 }
 
-// others reports whether other servers of a Cluster may answer: those that don't hold up no other.
-func (x *expiry) others(l *layout) bool {
-	return x.away || x.leaves() && l.hints.failure(l.Topic.Asked(x.ask.Slots)) == nil
-}
-
-// hear takes answers. It reports whether a slot has given one, and returns a call that was refused, and an
-// error if there was one.
-func (x *expiry) hear(ctx context.Context, l *layout, calls []*invocation, failure error) (good bool, refused *invocation, _ error) {
+// hear takes answers. It returns a call that was refused, if there is one.
+func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 	x.open = x.open[:0]
-	var failed []*invocation
+	again := min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), failedRest)
 	for _, c := range calls {
+		if c.Err == nil && c.Status == "" && len(c.Answer) < expireParts {
+			c.Err = fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer))
+		}
 		switch {
+		case c.Err != nil:
+			err := fmt.Errorf("server %s: %w", x.engine.redis.Server(c.at.keys[0].(string)), c.Err)
+			x.failure = cmp.Or(x.failure, err)
+			if c.visit != nil {
+				l.hints.failed(*c.visit, err, again)
+			}
 		case c.Status != "":
 			refused = c
 			x.open = append(x.open, c.tasks...)
-		case len(c.Answer) < expireParts:
-			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer)))
-			x.failed = append(x.failed, c.tasks...)
-			if c.visit != nil {
-				failed = append(failed, c)
-			}
-			continue
 		default:
+			x.good = true
 			x.take(l, c)
 			if c.visit != nil {
 				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
@@ -275,16 +193,8 @@ func (x *expiry) hear(ctx context.Context, l *layout, calls []*invocation, failu
 				l.hints.set(c.at.slot, next)
 			}
 		}
-		good = true
 	}
-	now := x.batch.Now
-	if now.IsZero() {
-		now = x.engine.late.now()
-	}
-	for _, c := range failed {
-		l.hints.failed(*c.visit, cmp.Or(c.Err, failure), x.engine.failing(ctx, c), now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
-	}
-	return good, refused, failure
+	return refused
 }
 
 // bySlot deals the outcomes over the slots. Tokens that can't be of this topic, as
@@ -400,7 +310,7 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 			continue
 		}
 		if leased.Again { // as outlived of expire.lua
-			leased.Error = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", leased.Node, leased.Attempts)
+			leased.Error = engine.LeaseEnded(leased.Node, leased.Attempts)
 			if leased.Attempts == 0 {
 				leased.Error = "timeout: the record of its attempts is lost"
 			}
@@ -412,14 +322,4 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 		leased.Token = engine.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.slot), Part: part}
 		x.batch.Leased = append(x.batch.Leased, leased)
 	}
-}
-
-// giveBack has the leased tasks wait again, with no attempt lost.
-func (x *expiry) giveBack() {
-	var back []engine.Outcome
-	for _, leased := range x.batch.Leased {
-		back = append(back, engine.Outcome{Token: leased.Token, As: engine.Pending, Refund: true})
-	}
-	x.batch.Leased = nil
-	x.engine.settle(x.ask.Topic, x.ask.Lease, back) // waits for no slow server, as x itself
 }

@@ -23,9 +23,6 @@ type hint struct {
 	asked   time.Time
 	sets    int       // counts what was set, to see what an answer can't know
 	failure error     // of the last question
-	failing string    // the server of that failure; empty after an answer
-	logged  bool      // the log has that
-	over    string    // a server in the log that fails no more for this slot, which the log has not yet
 	told    int64     // the server's clock in the last answer
 	came    time.Time // when that came
 }
@@ -37,13 +34,13 @@ func (h *hints) takeOver(other *hints) {
 	copy(h.slots, other.slots)
 }
 
-// reset forgets all but the failing servers.
+// reset forgets all.
 func (h *hints) reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.slots {
 		s := &h.slots[i]
-		*s = hint{sets: s.sets + 1, failing: s.failing, logged: s.logged, over: s.over}
+		*s = hint{sets: s.sets + 1}
 	}
 }
 
@@ -138,34 +135,31 @@ func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 		next = s.next // set since it was asked, perhaps
 	}
 	s.next, s.backlog, s.now, s.asked, s.failure = next, backlog, now, v.asked, nil
-	s.fails("")
 	s.told, s.came = now, came
 }
 
-// failed has a slot be left alone for a while, and asked again then. server is the address of the failing
-// server, or empty if the failure says nothing about it. now is the servers' time, or zero if it is not known.
-func (h *hints) failed(v visit, failure error, server string, now time.Time, again time.Duration) {
+// failed notes that a slot is to be left alone for a while, and asked again then.
+func (h *hints) failed(v visit, failure error, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[v.slot]
 	s.asked, s.backlog, s.next, s.failure = v.asked, 0, 0, failure
-	s.fails(cmp.Or(server, s.failing))
-	if !now.IsZero() {
-		s.now = now.UnixMilli()
+	if v.clock > 0 {
+		s.now = v.clock
 		s.next = s.now + again.Milliseconds()
 	}
 }
 
-// failure returns an error if all of some slots have failed.
-func (h *hints) failure(slots []int) (failure error) {
+// failure returns the failure of a slot that has not answered since, or nil.
+func (h *hints) failure(slots []int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, slot := range slots {
-		if failure = h.slots[slot].failure; failure == nil {
-			return nil
+		if failure := h.slots[slot].failure; failure != nil {
+			return failure
 		}
 	}
-	return failure
+	return nil
 }
 
 // due reports whether some of the slots have due tasks, as of their last answer.
@@ -175,13 +169,13 @@ func (h *hints) due(slots []int) bool {
 	return slices.ContainsFunc(slots, func(slot int) bool { return h.slots[slot].backlog > 0 })
 }
 
-// next returns the first time of some slots that is later than after, or zero.
-func (h *hints) next(slots []int, after int64) int64 {
+// next returns the first time of some slots, or zero.
+func (h *hints) next(slots []int) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first int64
 	for _, slot := range slots {
-		if at := h.slots[slot].next; at > max(after, 0) && (first == 0 || at < first) {
+		if at := h.slots[slot].next; at > 0 && (first == 0 || at < first) {
 			first = at
 		}
 	}

@@ -194,7 +194,6 @@ func (e *Engine) forgetOthers(layouts []*layout) {
 	for _, l := range layouts {
 		there[l.Topic.Name] = true
 	}
-	e.late.forget(there)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(e.layouts, func(name string, _ *layout) bool { return !there[name] })

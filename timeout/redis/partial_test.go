@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -53,10 +54,10 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	mend := breakSlot(t, server, e, bad)
 	set(t, e, engine.Task{ID: good})
 	done := []engine.Outcome{{Token: first.Token, As: engine.Done}}
-	batch := expire(t, e, engine.Ask{Max: 10, Settle: done})
+	batch := expirePartly(t, e, engine.Ask{Max: 10, Settle: done})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, good, batch.Leased[0].ID)
-	require.Equal(t, []bool{true}, batch.Settled)
+	require.Equal(t, []bool{false}, batch.Settled, "nobody knows")
 
 	held, err := e.Extend(ctx, []engine.Token{first.Token, batch.Leased[0].Token}, time.Hour)
 	require.ErrorIs(t, err, engine.ErrPartial)
@@ -66,27 +67,17 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 
 	mend()
 	require.Equal(t, engine.Running, get(t, e, bad).State)
-	require.Eventually(t, func() bool {
-		expire(t, e, engine.Ask{Max: 10})
-		return get(t, e, bad).State == engine.None
-	}, time.Minute, 50*time.Millisecond, "it is told later")
+	require.Equal(t, []bool{true}, expire(t, e, engine.Ask{Max: 10, Settle: done}).Settled)
 }
 
-// The slot is told again after a second. The engine may end sooner.
-func TestCloseTellsASlotThatHasJustFailed(t *testing.T) {
-	t.Parallel()
-	server := sharedServer(t)
-	e := openEngine(t, server, redis.Config{PollInterval: -1})
-	withTopic(t, e, engine.Topic{Slots: 2})
-	bad := inSlot(0, 2)
-	set(t, e, engine.Task{ID: bad})
-	first := lease(t, e, time.Minute)
-	mend := breakSlot(t, server, e, bad)
-	batch := expire(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: first.Token, As: engine.Done}}})
-	require.Equal(t, []bool{true}, batch.Settled)
-	mend()
-	require.NoError(t, e.Close())
-	require.Equal(t, engine.None, get(t, openEngine(t, server, redis.Config{Prefix: e.Prefix()}), bad).State)
+// expirePartly is expire while a slot fails.
+func expirePartly(t *testing.T, e *redis.Engine, ask engine.Ask) engine.Batch {
+	t.Helper()
+	ask.Topic, ask.Node, ask.Lease = "orders", "node-1", time.Minute
+	batch, err := e.Expire(ctx, ask)
+	require.ErrorIs(t, err, engine.ErrPartial)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	return batch
 }
 
 // Nobody knows what is due in a slot that does not answer, so the next look is soon.
@@ -102,7 +93,7 @@ func TestASlotThatCanNotBeAskedIsAskedAgainSoon(t *testing.T) {
 	defer mend()
 	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
 	set(t, e, engine.Task{ID: good})
-	batch := expire(t, e, engine.Ask{Max: 10})
+	batch := expirePartly(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, good, batch.Leased[0].ID)
 	require.WithinRange(t, batch.Next, batch.Now, batch.Now.Add(time.Second), "a task is due in the other one")
@@ -155,7 +146,6 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startClusterOf(t, 3, "--cluster-require-full-coverage", "no")
 	e := openEngine(t, servers[0], redis.Config{})
-	e.SetPatience(redis.Patience)
 	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: time.Minute})
@@ -234,13 +224,14 @@ func TestASlotThatFailsIsNotForgotten(t *testing.T) {
 	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
 	set(t, e, engine.Task{ID: good})
 	for range 2 { // the second call asks the other slot alone
-		batch := expire(t, e, engine.Ask{Max: 10, Lease: time.Hour})
+		batch := expirePartly(t, e, engine.Ask{Max: 10})
 		require.False(t, batch.Next.IsZero())
 		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
 	}
 	mend()
 	require.Eventually(t, func() bool {
-		expire(t, e, engine.Ask{Max: 10, Lease: time.Hour})
+		_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
+		require.True(t, err == nil || errors.Is(err, engine.ErrPartial))
 		return get(t, e, "{"+bad+"}2").State == engine.Running
 	}, time.Minute, 50*time.Millisecond)
 }
@@ -259,8 +250,9 @@ func TestASlotThatFailsAloneIsNotForgotten(t *testing.T) {
 	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Slots: []int{3}, Max: 10, Lease: time.Hour})
 	require.ErrorContains(t, err, "WRONGTYPE")
 	mend()
-	batch := expire(t, e, engine.Ask{Max: 10, Lease: time.Hour})
+	batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
 	if len(batch.Leased) == 0 {
+		require.ErrorIs(t, err, engine.ErrPartial)
 		require.False(t, batch.Next.IsZero())
 		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
 	}

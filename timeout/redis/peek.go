@@ -17,12 +17,12 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 	var calls []*invocation
 	for i, p := range peeks {
 		l := e.known(p.Topic)
-		if l == nil || l.old != nil || e.late.has(p.Topic) {
+		if l == nil || l.old != nil {
 			continue
 		}
 		waits[i], layouts[i] = engine.NothingDue, l
 		lease := l.Topic.WithDefaults().Lease
-		for _, slot := range l.Topic.Asked(p.Slots) {
+		for _, slot := range e.slotsOf(l, p.Slots, p.Part) {
 			c := invoke(scriptFirst, l.places[slot], engine.CeilMillis(lease))
 			c.Keys, c.tasks = c.at.named(firstKeys), []int{i}
 			calls = append(calls, c)

@@ -122,7 +122,7 @@ var prefixes atomic.Int64
 
 func prefix() string { return fmt.Sprintf("test-%d", prefixes.Add(1)) }
 
-// openEngine opens an engine that waits for each server of a Cluster, however busy the machine is.
+// openEngine opens an engine, and closes it after the test.
 func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	t.Helper()
 	if cfg.Prefix == "" {
@@ -130,15 +130,11 @@ func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	}
 	engine, err := redis.Open(context.Background(), s.patient(), cfg)
 	require.NoError(t, err)
-	return patiently(t, engine)
+	return closed(t, engine)
 }
 
-func patiently(t testing.TB, engine *redis.Engine) *redis.Engine {
-	engine.SetPatience(time.Minute)
-	t.Cleanup(func() {
-		require.NoError(t, engine.Close())
-		require.Zero(t, engine.Left())
-	})
+func closed(t testing.TB, engine *redis.Engine) *redis.Engine {
+	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	return engine
 }
 
@@ -163,5 +159,5 @@ func newEngine(t testing.TB, door *goredis.ClusterClient, cfg redis.Config) *red
 	}
 	engine, err := redis.New(door, cfg)
 	require.NoError(t, err)
-	return patiently(t, engine)
+	return closed(t, engine)
 }

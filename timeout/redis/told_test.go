@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
@@ -45,173 +48,109 @@ func do(t *testing.T, s server, command ...any) {
 	require.NoError(t, s.client(t).Do(ctx, command...).Err())
 }
 
-// Only one of several servers refuses. Expire has no error then, so the log has it: once, not per question.
+// serving runs a centre on an engine that handles orders, and logs to log. It counts the tasks that have run.
+func serving(t *testing.T, e *redis.Engine, log *logtest.Log) (ran *atomic.Int64) {
+	t.Helper()
+	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: log.Logger(slog.LevelInfo)})
+	require.NoError(t, err)
+	ran = new(atomic.Int64)
+	require.NoError(t, centre.Handle("orders", func(context.Context, engine.Task) error { ran.Add(1); return nil }))
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	require.Eventually(t, func() bool {
+		stats := centre.Stats()
+		return len(stats) == 1 && len(stats[0].Slots) == 16
+	}, time.Minute, time.Millisecond)
+	return ran
+}
+
+// has waits until so many tasks have run.
+func has(t *testing.T, ran *atomic.Int64, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return ran.Load() == int64(want) }, time.Minute, time.Millisecond)
+}
+
+// Only one of several servers refuses. The log has it once, not per question.
 func TestAServerOfAClusterThatRefusesIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startCluster(t, 3, 0)
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			var log logtest.Log
-			e := openEngine(t, servers[0], redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+			e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
 			withTopic(t, e, engine.Topic{Slots: 16})
 			victim, refuses := spare(t, cluster, e.Prefix())
-			expire(t, e, engine.Ask{Max: 10})
-			require.Empty(t, log.String())
+			ran := serving(t, e, &log)
 			waits := ""
 			for slot := range refuses {
 				waits = inSlot(slot, 16)
 			}
-			set(t, e, engine.Task{ID: waits})
+			set(t, e, engine.Task{ID: "first"})
+			has(t, ran, 1)
+			set(t, e, engine.Task{ID: waits, After: time.Second})
+			require.Empty(t, log.String())
 			refusal.begin(t, victim)
 
-			leased := 0
+			others := 0
 			for i := range 40 {
 				if id := fmt.Sprint(i); !refuses[engine.Slot(id, 16)] {
 					set(t, e, engine.Task{ID: id})
-					leased++
+					others++
 				}
-				leased -= len(expire(t, e, engine.Ask{Max: 10}).Leased)
+				time.Sleep(50 * time.Millisecond)
 			}
-			require.Zero(t, leased, "the others are not held up")
+			has(t, ran, 1+others)
 			require.Len(t, log.Lines(""), 1, log.String())
-			log.Await(t, "level=WARN.* fails.* topic=orders server="+victim.Addr+" err=.*"+refusal.says)
+			log.Await(t, "level=WARN.* fails.* topic=orders part=.* err=.*"+victim.Addr+".*"+refusal.says)
 
 			refusal.end(t, victim)
-			require.Equal(t, waits, lease(t, e, time.Minute).ID)
-			expire(t, e, engine.Ask{Max: 10})
+			has(t, ran, 2+others)
+			log.Await(t, "level=INFO.* answers again.* topic=orders part=")
 			require.Len(t, log.Lines(""), 2, log.String())
-			log.Await(t, "fails no more.* topic=orders server="+victim.Addr)
 		})
 	}
-}
-
-// onABrokenSlot returns an engine of one server, with a topic of so many slots. One of them is broken, until mend.
-func onABrokenSlot(t *testing.T, bad, slots int, poll time.Duration) (e *redis.Engine, log *logtest.Log, addr string, mend func()) {
-	log = &logtest.Log{}
-	server := sharedServer(t)
-	e = openEngine(t, server, redis.Config{PollInterval: poll, Logger: log.Logger(slog.LevelInfo)})
-	withTopic(t, e, engine.Topic{Slots: slots})
-	id := inSlot(bad, slots)
-	set(t, e, engine.Task{ID: id})
-	lease(t, e, time.Minute)
-	return e, log, server.Addr, breakSlot(t, server, e, id)
 }
 
 // One slot of a server is broken, and its other slots answer.
 func TestASlotThatFailsIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	e, log, addr, mend := onABrokenSlot(t, 0, 2, -1)
-	for range 5 {
-		expire(t, e, engine.Ask{Max: 10})
-	}
-	require.Len(t, log.Lines(""), 1, log.String())
-	log.Await(t, "level=WARN.* server="+addr+" err=.*WRONGTYPE")
-	mend()
-	expire(t, e, engine.Ask{Max: 10})
-	expire(t, e, engine.Ask{Max: 10})
-	require.Len(t, log.Lines(""), 2, log.String())
-	require.Len(t, log.Lines("level=INFO"), 1)
-}
-
-// Several nodes may share an engine, each with slots of its own, and the slots of a node change. Whoever has no slot that
-// failed knows nothing of its server.
-func TestOnlyTheSlotsOfAServerTellThatItFailsNoMore(t *testing.T) {
-	t.Parallel()
-	e, log, _, mend := onABrokenSlot(t, 0, 3, -1)
-	for range 5 {
-		expire(t, e, engine.Ask{Max: 10, Slots: []int{0, 1}})
-		expire(t, e, engine.Ask{Max: 10, Slots: []int{2}})
-	}
-	require.Len(t, log.Lines(""), 1, log.String())
-	mend()
-	expire(t, e, engine.Ask{Max: 10, Slots: []int{2}})
-	require.Len(t, log.Lines(""), 1, log.String())
-	expire(t, e, engine.Ask{Max: 10, Slots: []int{0, 1}})
-	require.Len(t, log.Lines(""), 2, log.String())
-	log.Await(t, "fails no more")
-}
-
-// A call whose caller waits no longer says nothing about the server, not even that it fails no more.
-func TestACancelledCallDoesNotTellThatAServerFailsNoMore(t *testing.T) {
-	t.Parallel()
-	e, log, _, mend := onABrokenSlot(t, 1, 2, 0)
-	ask := engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Minute}
-	lines := func(n int) func() bool {
-		return func() bool {
-			_, _ = e.Expire(ctx, ask) // an error if it asks the bad slot alone
-			return len(log.Lines("")) == n
-		}
-	}
-	require.Eventually(t, lines(1), time.Minute, 50*time.Millisecond)
-	time.Sleep(300 * time.Millisecond) // both slots are asked again
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err := e.Expire(cancelled, ask)
-	require.ErrorIs(t, err, context.Canceled)
-	expire(t, e, ask) // the first slot, while the other one is left alone
-	require.Len(t, log.Lines(""), 1, log.String())
-	mend()
-	require.Eventually(t, lines(2), time.Minute, 50*time.Millisecond)
-	log.Await(t, "fails no more")
-}
-
-// The tasks of a slot may wait, or it fails in turns with another one. The server fails all the while.
-func TestAServerThatFailsInOneSlotAfterAnotherIsLoggedOnce(t *testing.T) {
-	t.Parallel()
 	var log logtest.Log
 	server := sharedServer(t)
-	e := openEngine(t, server, redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
-	withTopic(t, e, engine.Topic{Slots: 2})
-	first, second := inSlot(0, 2), inSlot(1, 2)
-	set(t, e, engine.Task{ID: first})
-	set(t, e, engine.Task{ID: second})
-	require.Len(t, expire(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased, 2)
-	mend := breakSlot(t, server, e, first)
-	expire(t, e, engine.Ask{Max: 10})
+	e := openEngine(t, server, redis.Config{PollInterval: -1})
+	withTopic(t, e, engine.Topic{Slots: 16})
+	bad := inSlot(0, 16)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Hour)
+	mend := breakSlot(t, server, e, bad)
+	ran := serving(t, e, &log)
+	for i := range 40 {
+		set(t, e, engine.Task{ID: "{" + inSlot(1+i%15, 16) + "}" + fmt.Sprint(i)})
+		time.Sleep(50 * time.Millisecond)
+	}
 	require.Len(t, log.Lines(""), 1, log.String())
+	log.Await(t, "level=WARN.* fails.* topic=orders err=.*"+server.Addr+".*WRONGTYPE")
+	require.Positive(t, ran.Load())
 	mend()
-	mend = breakSlot(t, server, e, second)
-	expire(t, e, engine.Ask{Max: 10})
-	require.Len(t, log.Lines(""), 1, log.String())
-	mend()
-	expire(t, e, engine.Ask{Max: 10})
+	log.Await(t, "level=INFO.* answers again")
 	require.Len(t, log.Lines(""), 2, log.String())
-	log.Await(t, "fails no more")
 }
 
-// The caller's time has ended, not the server's.
-func TestACallWhoseTimeIsOverDoesNotTellThatAServerFails(t *testing.T) {
-	t.Parallel()
-	var log logtest.Log
-	e := openEngine(t, sharedServer(t), redis.Config{Logger: log.Logger(slog.LevelInfo)})
-	withTopic(t, e, engine.Topic{Slots: 2})
-	ask := engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Minute}
-	expire(t, e, ask)
-	time.Sleep(300 * time.Millisecond) // both slots are asked again
-	over, cancel := context.WithDeadline(ctx, time.Now())
-	defer cancel()
-	_, err := e.Expire(over, ask)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	expire(t, e, ask)
-	require.Empty(t, log.String())
-}
-
-// A server is silent until its caller's time is over. That is a failure: the caller has left it with its question.
+// A server is silent until its caller's time is over. That is a failure.
 func TestAServerThatStaysSilentIsLogged(t *testing.T) {
 	t.Parallel()
-	cluster, servers := startCluster(t, 3, 0)
+	cluster := testserver.RedisCluster(t, 3, 0)
 	var log logtest.Log
-	e := openEngine(t, servers[0], redis.Config{PollInterval: -1, Logger: log.Logger(slog.LevelInfo)})
+	at := server{cluster.Nodes[0]}
+	at.URL += "?read_timeout=1s"
+	e := openEngine(t, at, redis.Config{PollInterval: -1})
 	withTopic(t, e, engine.Topic{Slots: 16})
 	victim, _ := spare(t, cluster, e.Prefix())
-	expire(t, e, engine.Ask{Max: 10})
+	serving(t, e, &log)
 	victim.Pause(t)
-	defer victim.Continue(t)
-	require.Eventually(t, func() bool {
-		within, cancel := context.WithTimeout(ctx, time.Second) // less than the client waits
-		defer cancel()
-		_, err := e.Expire(within, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
-		return err == nil && len(log.Lines("")) == 1
-	}, time.Minute, 10*time.Millisecond)
-	log.Await(t, "level=WARN.* fails.* server="+victim.Addr)
+	log.Await(t, "level=WARN.* fails.* topic=orders part=.* err=.*"+victim.Addr)
+	victim.Continue(t)
+	log.Await(t, "level=INFO.* answers again.* topic=orders part=")
+	require.Len(t, log.Lines("topic=orders"), 2, log.String())
 }

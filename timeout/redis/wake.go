@@ -17,8 +17,6 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if e.redis.Closed() {
 		return engine.ErrClosed
 	}
-	late, end := e.late.listen()
-	defer end()
 	sub := e.redis.Client().Subscribe(ctx, e.channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil {
@@ -30,8 +28,6 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case topic := <-late:
-			wake(topic)
 		case message, open := <-messages:
 			if !open {
 				return engine.ErrClosed

@@ -13,8 +13,8 @@ import (
 // Config configures New and Open. The zero value is useful.
 type Config struct {
 	// Patience is the time limit of a call of a shard with at most a thousand tasks. A slower
-	// shard counts as away. It can hold up the others for Patience, once. Zero means 5s; less
-	// than 10ms is an error.
+	// shard counts as away. It can hold up a call for several shards for Patience, once. Zero
+	// means 5s; less than 10ms is an error.
 	Patience time.Duration
 
 	// Logger gets a line when a shard goes away and when it comes back. Nil means slog's
@@ -45,7 +45,7 @@ func (c Config) check(shards int) error {
 // order, or with others, the error wraps engine.ErrConflict. The first time, all shards must
 // answer. Later, a silent shard joins when it answers. On an error the shards stay open.
 //
-// The engine implements engine.Log, engine.Laned and engine.Peeker; Peek returns
+// The engine implements engine.Log, engine.Parted and engine.Peeker; Peek returns
 // engine.ErrUnsupported unless all shards implement engine.Peeker. If all shards implement
 // engine.Waker, so does the engine. The same is true of engine.Truth.
 func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {

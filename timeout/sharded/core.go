@@ -26,17 +26,15 @@ type core struct {
 	end    context.CancelFunc
 	guards sync.WaitGroup
 
-	mu    sync.Mutex                    // guards the fields below
-	list  string                        // the name of this list of shards, see mark
-	slots map[string]int                // by topic, as last read from a shard; without one all shards are asked
-	owed  []map[string][]engine.Outcome // by place and topic: see Expire
-	told  []map[string][]engine.Outcome // by place and topic: owed ones whose shard is just being told
+	mu    sync.Mutex     // guards the fields below
+	list  string         // the name of this list of shards, see mark
+	slots map[string]int // by topic, as last read from a shard; without one all shards are asked
 }
 
 var (
 	_ engine.Engine = (*core)(nil)
 	_ engine.Log    = (*core)(nil)
-	_ engine.Laned  = (*core)(nil)
+	_ engine.Parted = (*core)(nil)
 )
 
 func start(ctx context.Context, openers []func(context.Context) (engine.Engine, error), kind kind, own bool, cfg Config) (engine.Engine, error) {
@@ -44,10 +42,9 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, slots: make(map[string]int), owed: make([]map[string][]engine.Outcome, len(openers)), told: make([]map[string][]engine.Outcome, len(openers))}
+	e := &core{cfg: cfg, own: own, slots: make(map[string]int)}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
-		e.owed[place] = make(map[string][]engine.Outcome)
 		e.shards = append(e.shards, newShard(place, open))
 	}
 	if err := e.found(ctx); err != nil {
@@ -61,16 +58,6 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 		e.guards.Go(func() { e.guard(s) })
 	}
 	return kind.as(e), nil
-}
-
-// Lane implements engine.Laned: a lane is a shard, or a lane of a shard with several.
-func (e *core) Lane(key engine.Key) int {
-	place := Place(key, len(e.shards))
-	inner := 0
-	if laned, ok := e.shards[place].known().(engine.Laned); ok {
-		inner = laned.Lane(key)
-	}
-	return place + inner*len(e.shards)
 }
 
 // enter refuses a call if the engine is closed or the context has ended.

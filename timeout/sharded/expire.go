@@ -3,18 +3,49 @@ package sharded
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// lookAgain is the wait for the next look after a shard did not answer.
-const lookAgain = time.Second
+// Parts implements engine.Parted: a part is a shard, or a part of a shard with several.
+func (e *core) Parts(topic string, slots []int) (parts []int) {
+	e.mu.Lock()
+	of := e.slots[topic]
+	e.mu.Unlock()
+	for place, in := range places(topic, slots, of, len(e.shards)) {
+		if !in {
+			continue
+		}
+		inner := []int{0}
+		if parted, ok := e.shards[place].known().(engine.Parted); ok {
+			inner = parted.Parts(topic, slots)
+		}
+		for _, part := range inner {
+			parts = append(parts, e.partOf(place, part))
+		}
+	}
+	return parts
+}
 
-// Expire implements engine.Engine. It asks the shards of the slots at the same time, each for its
-// share of Max. If some had less, it asks the others again. If a shard is silent while others
-// answer, its guard tells it the outcomes later. Until then they count as settled.
+// Part implements engine.Parted.
+func (e *core) Part(key engine.Key) int {
+	place := Place(key, len(e.shards))
+	if parted, ok := e.shards[place].known().(engine.Parted); ok {
+		return e.partOf(place, parted.Part(key))
+	}
+	return e.partOf(place, 0)
+}
+
+// partOf returns the number of a part of a shard. Zero means all of the shard.
+func (e *core) partOf(place, part int) int { return 1 + place + part*len(e.shards) }
+
+// placeOfPart returns the shard of a part, and innerPart the part of that shard.
+func (e *core) placeOfPart(part int) int { return (part - 1) % len(e.shards) }
+func (e *core) innerPart(part int) int   { return (part - 1) / len(e.shards) }
+
+// Expire implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
 func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Batch{}, err
@@ -23,8 +54,15 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 		return engine.Batch{}, noTopic(ask.Topic)
 	}
 	x := e.newExpiry(ask)
-	for x.plan() {
-		x.round(ctx)
+	turn := int(e.turn.Add(1))
+	for n := range x.shares {
+		if place := (turn + n) % len(x.shares); x.asks(place) {
+			x.asked = true
+			x.askShard(ctx, place)
+		}
+	}
+	if !x.asked {
+		x.askAny(ctx)
 	}
 	return x.end()
 }
@@ -32,184 +70,117 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 // expiry is a call of Expire.
 type expiry struct {
 	*core
-	ask   engine.Ask
-	parts []part // by place
-	batch engine.Batch
-	turn  int // the place asked first, with the largest share
-
-	rounds   int
-	answered bool
+	ask     engine.Ask
+	shares  []share // by place
+	batch   engine.Batch
+	next    time.Time // the first Batch.Next, by this process's clock
+	errs    []error
+	asked   bool // whether a shard had something to be asked
+	answers int  // of shards
 }
 
-// part is the part of a shard in a call.
-type part struct {
-	settle []engine.Outcome // for the next round
-	index  []int            // of these outcomes, in Ask.Settle
-	open   bool             // may have something to lease
-	asked  bool             // in this round
-	max    int              // for this round
-	looked bool             // was asked for due tasks
-	begun  time.Time
-
-	batch engine.Batch // the last one
-	err   error
+// share is the part of a shard in a call.
+type share struct {
+	settle []engine.Outcome
+	index  []int // of these outcomes, in Ask.Settle
+	looks  bool  // it may have something to lease
+	part   int   // of the shard; zero means all of it
 }
 
 func (e *core) newExpiry(ask engine.Ask) *expiry {
-	x := &expiry{core: e, ask: ask, parts: make([]part, len(e.shards))}
+	x := &expiry{core: e, ask: ask, shares: make([]share, len(e.shards))}
 	x.batch.Settled = make([]bool, len(ask.Settle))
+	for i, outcome := range ask.Settle {
+		s := &x.shares[Place(outcome.Token.Key, len(e.shards))]
+		s.settle = append(s.settle, outcome)
+		s.index = append(s.index, i)
+	}
+	if ask.Part > 0 {
+		s := &x.shares[e.placeOfPart(ask.Part)]
+		s.looks, s.part = ask.Max > 0, e.innerPart(ask.Part)
+		return x
+	}
 	e.mu.Lock()
 	of := e.slots[ask.Topic]
 	e.mu.Unlock()
-	for i, outcome := range ask.Settle {
-		p := &x.parts[Place(outcome.Token.Key, len(e.shards))]
-		p.settle = append(p.settle, outcome)
-		p.index = append(p.index, i)
-	}
-	if ask.Max > 0 {
-		x.turn = int(e.turn.Add(1)) % len(e.shards)
-		for place, in := range places(ask.Topic, ask.Slots, of, len(e.shards)) {
-			x.parts[place].open = in
-		}
+	for place, in := range places(ask.Topic, ask.Slots, of, len(e.shards)) {
+		x.shares[place].looks = in && ask.Max > 0
 	}
 	return x
 }
 
-// plan sets the questions of the next round, and reports whether there are any.
-func (x *expiry) plan() bool {
-	x.rounds++
-	left, open, asked := x.ask.Max-len(x.batch.Leased), 0, 0
-	for i := range x.parts {
-		p := &x.parts[i]
-		p.max, p.asked = 0, p.err == nil && len(p.settle) > 0
-		if p.open {
-			open++
-		}
-	}
-	for n := range x.parts {
-		p := &x.parts[(x.turn+n)%len(x.parts)]
-		if p.open && left > 0 {
-			p.max = (left + open - 1) / open
-			p.asked, p.looked = true, true
-			left, open = left-p.max, open-1
-		}
-		if p.asked {
-			asked++
-		}
-	}
-	if asked == 0 && x.rounds == 1 { // for the time, and whether the topic exists
-		x.parts[x.nearest()].asked = true
-		return true
-	}
-	return asked > 0
+// asks reports whether a shard is to be asked: for its outcomes, or for due tasks.
+func (x *expiry) asks(place int) bool {
+	s := &x.shares[place]
+	return len(s.settle) > 0 || s.looks && len(x.batch.Leased) < x.ask.Max
 }
 
-// nearest is the place of the first shard not away, or 0.
-func (x *expiry) nearest() int {
-	for place, s := range x.shards {
-		s.mu.Lock()
-		away := s.away
-		s.mu.Unlock()
-		if away == nil {
-			return place
-		}
-	}
-	return 0
-}
-
-// round asks the shards.
-func (x *expiry) round(ctx context.Context) {
-	x.together(func(place int) bool { return x.parts[place].asked }, func(s *shard) error {
-		p := &x.parts[s.place]
-		ask := x.ask
-		ask.Settle, ask.Max = p.settle, p.max
-		p.begun = time.Now()
-		p.err = x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
-			p.batch, err = e.Expire(ctx, ask)
-			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && x.heal(ctx, s, e, ask.Topic) {
-				p.batch, err = e.Expire(ctx, ask)
-			}
-			return err
-		})
-		return nil
-	})
-	for place := range x.parts {
-		if p := &x.parts[place]; p.asked {
-			x.take(p)
-		}
-	}
-}
-
-// take takes the answer of a shard.
-func (x *expiry) take(p *part) {
-	if p.err != nil {
-		p.open = false
-		if !errors.Is(p.err, engine.ErrNotFound) {
-			return
-		}
-		p.settle, p.index = nil, nil // the topic is gone
+// askAny asks for the time, and whether the topic exists.
+func (x *expiry) askAny(ctx context.Context) {
+	if x.ask.Part > 0 {
+		x.askShard(ctx, x.placeOfPart(x.ask.Part))
 		return
 	}
-	x.answered = true
-	if x.batch.Now.Before(p.batch.Now) {
-		x.batch.Now = p.batch.Now
+	for place := 0; place < len(x.shares) && x.answers == 0; place++ {
+		x.askShard(ctx, place)
 	}
-	for n, i := range p.index {
-		if n < len(p.batch.Settled) {
-			x.batch.Settled[i] = p.batch.Settled[n]
+}
+
+// askShard asks a shard, and takes its answer.
+func (x *expiry) askShard(ctx context.Context, place int) {
+	s, share := x.shards[place], &x.shares[place]
+	ask := x.ask
+	ask.Settle, ask.Max, ask.Part = share.settle, 0, share.part
+	if share.looks {
+		ask.Max = x.ask.Max - len(x.batch.Leased)
+	}
+	var batch engine.Batch
+	begun := time.Now()
+	err := x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
+		batch, err = e.Expire(ctx, ask)
+		if errors.Is(err, engine.ErrNotFound) && place > 0 && x.heal(ctx, s, e, ask.Topic) {
+			batch, err = e.Expire(ctx, ask)
+		}
+		return err
+	})
+	if err != nil {
+		x.errs = append(x.errs, err)
+	}
+	if err != nil && !errors.Is(err, engine.ErrPartial) {
+		return
+	}
+	x.answers++
+	for n, i := range share.index {
+		x.batch.Settled[i] = n < len(batch.Settled) && batch.Settled[n]
+	}
+	x.batch.Leased = append(x.batch.Leased, batch.Leased...)
+	x.batch.Died = append(x.batch.Died, batch.Died...)
+	if x.batch.Now.Before(batch.Now) {
+		x.batch.Now = batch.Now
+	}
+	if !batch.Next.IsZero() {
+		x.batch.Next = batch.Next
+		if at := begun.Add(batch.Next.Sub(batch.Now)); x.next.IsZero() || at.Before(x.next) {
+			x.next = at
 		}
 	}
-	p.settle, p.index = nil, nil
-	x.batch.Leased = append(x.batch.Leased, p.batch.Leased...)
-	x.batch.Died = append(x.batch.Died, p.batch.Died...)
-	more := !p.batch.Next.IsZero() && !p.batch.Next.After(p.batch.Now)
-	p.open = p.open && more && len(p.batch.Leased) > 0
 }
 
 // end puts the answer together.
 func (x *expiry) end() (engine.Batch, error) {
-	if !x.answered {
-		return engine.Batch{}, x.failure()
+	if x.answers == 0 {
+		return engine.Batch{}, allBut(x.errs, engine.ErrNotFound)
 	}
-	for place := range x.parts {
-		p := &x.parts[place]
-		for _, i := range p.index {
-			x.batch.Settled[i] = true
-		}
-		x.owe(place, x.ask.Topic, p.settle)
-	}
-	for end, i := time.Now(), 0; i < len(x.parts); i++ {
-		x.next(&x.parts[i], end)
-	}
-	x.batch.Leased = engine.Lasting(x.batch.Leased)
-	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
-	return x.batch, nil
-}
-
-// failure is the error of a call if no shard has answered.
-func (x *expiry) failure() error {
-	errs := make([]error, 0, len(x.parts))
-	for i := range x.parts {
-		if p := &x.parts[i]; p.err != nil {
-			errs = append(errs, p.err)
-		}
-	}
-	return allBut(errs, engine.ErrNotFound)
-}
-
-// next makes the batch tell the next due time of a shard, by the clock of the batch. So it counts
-// the time until then, beginning before the shard was asked.
-func (x *expiry) next(p *part, end time.Time) {
-	at := time.Time{}
 	switch {
-	case p.err != nil && !errors.Is(p.err, engine.ErrNotFound):
-		at = x.batch.Now.Add(lookAgain)
-	case p.open && !p.looked:
-		at = x.batch.Now
-	case !p.batch.Next.IsZero():
-		at = x.batch.Now.Add(p.batch.Next.Sub(p.batch.Now) - end.Sub(p.begun) - time.Millisecond)
+	case x.ask.Max > 0 && len(x.batch.Leased) == x.ask.Max && x.ask.Part == 0:
+		x.batch.Next = x.batch.Now // other shards may have something due
+	case x.answers > 1 && !x.next.IsZero(): // their clocks differ
+		x.batch.Next = x.batch.Now.Add(time.Until(x.next) - time.Millisecond)
 	}
-	if !at.IsZero() && (x.batch.Next.IsZero() || at.Before(x.batch.Next)) {
-		x.batch.Next = at
+	for _, err := range x.errs {
+		if !errors.Is(err, engine.ErrNotFound) {
+			return x.batch, fmt.Errorf("%w: %w", engine.ErrPartial, err)
+		}
 	}
+	return x.batch, nil
 }

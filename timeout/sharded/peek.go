@@ -19,12 +19,12 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 	for i, p := range peeks {
 		waits[i] = engine.NothingDue
 		for place, in := range places(p.Topic, p.Slots, e.slots[p.Topic], len(e.shards)) {
-			switch part := &parts[place]; {
-			case !in:
-			case e.owes(place, p.Topic): // before the shard is asked: it may get the outcome after its answer
-				waits[i] = 0
-			default:
-				part.peeks, part.index = append(part.peeks, p), append(part.index, i)
+			one := p
+			if p.Part > 0 {
+				in, one.Part = place == e.placeOfPart(p.Part), e.innerPart(p.Part)
+			}
+			if part := &parts[place]; in {
+				part.peeks, part.index = append(part.peeks, one), append(part.index, i)
 			}
 		}
 	}

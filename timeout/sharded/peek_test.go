@@ -26,8 +26,8 @@ func (p peekable) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duratio
 	})
 }
 
-// A peek returns zero for a topic if one of its shards is away, or an outcome waits for a shard.
-func TestAPeekLeavesToExpireWhatAShardOwesOrHides(t *testing.T) {
+// A peek returns zero for a topic if one of its shards is away.
+func TestAPeekLeavesToExpireWhatAShardHides(t *testing.T) {
 	first, second := &shaky{Engine: inMemory(t)}, &shaky{Engine: inMemory(t)}
 	e := over(t, peekable{first}, peekable{second})
 	peek := func() time.Duration {
@@ -53,18 +53,17 @@ func TestAPeekLeavesToExpireWhatAShardOwesOrHides(t *testing.T) {
 	second.is.Store(refusing)
 	ask.Settle = []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}
 	_, err = e.Expire(t.Context(), ask)
-	require.NoError(t, err)
+	require.ErrorIs(t, err, engine.ErrPartial)
 	require.Zero(t, peek(), "a shard is away")
-	second.is.Store(stubborn)
-	require.Eventually(t, func() bool { // it is back, and does not take the outcome
-		_, err := e.Get(t.Context(), []engine.Key{{Topic: "orders", ID: id}})
-		return err == nil
-	}, time.Minute, time.Millisecond)
-	require.Zero(t, peek(), "an outcome waits for it")
+	for place, part := range e.(engine.Parted).Parts("orders", nil) {
+		waits, err := e.(engine.Peeker).Peek(t.Context(), []engine.Peek{{Topic: "orders", Part: part}})
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{engine.NothingDue, 0}[place], waits[0])
+	}
 	second.is.Store(well)
-	ask.Settle = nil
 	require.Eventually(t, func() bool {
-		_, err = e.Expire(t.Context(), ask)
+		batch, err = e.Expire(t.Context(), ask)
 		return err == nil && peek() == engine.NothingDue
 	}, time.Minute, time.Millisecond)
+	require.Equal(t, []bool{true}, batch.Settled)
 }

@@ -227,9 +227,6 @@ func (e *core) DropTopic(ctx context.Context, name string) error {
 	errs := append([]error{drop(e.shards[0])}, e.together(isNotFirst, drop)[1:]...)
 	e.mu.Lock()
 	delete(e.slots, name)
-	for _, owed := range e.owed {
-		delete(owed, name)
-	}
 	e.mu.Unlock()
 	return allBut(errs, engine.ErrNotFound)
 }

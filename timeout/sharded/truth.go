@@ -185,6 +185,9 @@ func unread(read []upcoming) (first time.Time) {
 	return first
 }
 
+// claimAgain is the wait for the next claim of a task whose shard did not answer.
+const claimAgain = time.Second
+
 // Claim implements engine.Truth. The tasks of a silent shard can be wanted again in a second.
 func (t truth) Claim(ctx context.Context, topic, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	if err := t.e.enter(ctx); err != nil {
@@ -200,7 +203,7 @@ func (t truth) Claim(ctx context.Context, topic, node string, wanted []engine.Wa
 	if err := allFailed(failed); err != nil {
 		return nil, err
 	}
-	later := time.Now().Add(lookAgain)
+	later := time.Now().Add(claimAgain)
 	for i, err := range failed {
 		if err != nil {
 			claimed[i] = engine.Claimed{At: slices.MaxFunc([]time.Time{wanted[i].At, later}, time.Time.Compare)}

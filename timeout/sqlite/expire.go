@@ -339,7 +339,7 @@ func merge(ctx context.Context, s session, over []outlived, condition string, ar
 // judge makes tasks without a further attempt dead, and returns the others.
 func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again []int64, err error) {
 	for _, o := range over {
-		text := fmt.Sprintf("timeout: the lease of %s ended in attempt %d", o.node, o.attempts)
+		text := engine.LeaseEnded(o.node, o.attempts)
 		text = text[:min(len(text), engine.MaxError)]
 		state, until := engine.Running, o.at
 		if o.attempts < l.t.Attempts() {
