@@ -60,7 +60,7 @@ type Center struct {
 	serving   sync.WaitGroup // desks that ask
 }
 
-// New returns a centre on an engine. The caller closes the engine, after the centre. New does
+// New returns a center on an engine. The caller closes the engine, after the center. New does
 // not call the engine. The error wraps ErrArgument.
 func New(e engine.Engine, cfg Config) (*Center, error) {
 	if e == nil {
@@ -96,12 +96,12 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	return c, nil
 }
 
-// Node returns the name under which this centre leases tasks.
+// Node returns the name under which this center leases tasks.
 func (c *Center) Node() string { return c.cfg.Node }
 
 // Handle makes a function of this process run the tasks of a topic, except for those with a
 // callback of their own: those need Config.Callers, here and on each other node with a handler for
-// the topic, or they wait. It may be called before and while the centre runs. Another call
+// the topic, or they wait. It may be called before and while the center runs. Another call
 // replaces the function; nil removes it. The error wraps ErrArgument.
 func (c *Center) Handle(topic string, handler Handler) error {
 	if err := errors.Join(engine.CheckTopic(topic), checkReserved(topic)); err != nil {
@@ -118,7 +118,7 @@ func (c *Center) Handle(topic string, handler Handler) error {
 	return nil
 }
 
-// look makes a running centre look at topics and handlers soon.
+// look makes a running center look at topics and handlers soon.
 func (c *Center) look() { ring(c.changed) }
 
 // View returns this node's present view of the nodes. It has no nodes before the first answer.

@@ -22,9 +22,9 @@ func TestTwoNodesOfOneNameAreTold(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		var logs [2]logtest.Log
-		var centres [2]*rig
-		for i := range centres {
-			centres[i] = rigOn(t, e, timeout.Config{Node: "a", Logger: logs[i].Logger(slog.LevelInfo)})
+		var centers [2]*rig
+		for i := range centers {
+			centers[i] = rigOn(t, e, timeout.Config{Node: "a", Logger: logs[i].Logger(slog.LevelInfo)})
 			pass(time.Second)
 		}
 		pass(10 * time.Second)
@@ -34,16 +34,16 @@ func TestTwoNodesOfOneNameAreTold(t *testing.T) {
 			for _, part := range []string{"level=ERROR", "node=a", "for=", "-node"} {
 				require.Contains(t, lines[0], part)
 			}
-			require.NotEmpty(t, centres[i].View().Other)
+			require.NotEmpty(t, centers[i].View().Other)
 		}
 		pass(10 * time.Minute)
 		for i := range logs {
 			require.InDelta(t, 11, len(logs[i].Lines(twins)), 1, "a line each minute")
-			require.NotEmpty(t, centres[i].View().Other)
+			require.NotEmpty(t, centers[i].View().Other)
 		}
-		require.NoError(t, centres[1].stop())
+		require.NoError(t, centers[1].stop())
 		pass(time.Minute)
-		require.Empty(t, centres[0].View().Other)
+		require.Empty(t, centers[0].View().Other)
 		require.Len(t, logs[0].Lines("no other node"), 1)
 		before := len(logs[0].Lines(twins))
 		pass(time.Hour)

@@ -110,7 +110,7 @@ func (c *Center) checkTask(task Task) error {
 	return nil
 }
 
-// checkOn adds what the centre refuses to the error of a topic, or of a task on it.
+// checkOn adds what the center refuses to the error of a topic, or of a task on it.
 func (c *Center) checkOn(topic string, err error, call *Callback) error {
 	err = errors.Join(err, checkReserved(topic))
 	if err == nil && call != nil {
