@@ -63,7 +63,7 @@ func (c *Center) Stats() []Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[string]Stats)
-	for name, d := range c.desks {
+	for name, d := range c.dispatchers {
 		all[name] = d.stats()
 	}
 	for name, w := range c.workers {

@@ -17,8 +17,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// crowd are callers of a center. Each sets new tasks one after the other, with a pause after each.
-type crowd struct {
+// pressure are callers of a center. Each sets new tasks one after the other, with a pause after each.
+type pressure struct {
 	center *timeout.Center
 	stop   atomic.Bool
 	all    sync.WaitGroup
@@ -29,7 +29,7 @@ type crowd struct {
 }
 
 // join has callers set tasks with the wanted ids.
-func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
+func (c *pressure) join(callers int, name string, wanted func(id string) bool) {
 	for caller := range callers {
 		c.all.Go(func() {
 			for i := 0; !c.stop.Load(); i++ {
@@ -46,7 +46,7 @@ func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 	}
 }
 
-func (c *crowd) note(took time.Duration, err error) {
+func (c *pressure) note(took time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.took = append(c.took, took)
@@ -56,7 +56,7 @@ func (c *crowd) note(took time.Duration, err error) {
 }
 
 // heard returns how long the calls since the last time took, and their errors.
-func (c *crowd) heard() (took []time.Duration, errs []error) {
+func (c *pressure) heard() (took []time.Duration, errs []error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took, errs = c.took, c.errs
@@ -65,7 +65,7 @@ func (c *crowd) heard() (took []time.Duration, errs []error) {
 }
 
 // end has callers make no more calls, and waits for them.
-func (c *crowd) end() {
+func (c *pressure) end() {
 	c.stop.Store(true)
 	c.all.Wait()
 }
@@ -103,7 +103,7 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 			victim, away := spare(t, cluster, e.Prefix())
 			isAway := func(id string) bool { return away[engine.Slot(id, 16)] }
 
-			others, own := &crowd{center: center}, &crowd{center: center}
+			others, own := &pressure{center: center}, &pressure{center: center}
 			others.join(48, "others", func(id string) bool { return !isAway(id) })
 			own.join(16, "own", isAway)
 			time.Sleep(time.Second)

@@ -86,7 +86,7 @@ func setTask(t *testing.T, c *timeout.Center, id string, after time.Duration) {
 	require.NoError(t, err)
 }
 
-// warm makes a first Pull, so that the desk knows the parts.
+// warm makes a first Pull, so that the dispatcher knows the parts.
 func warm(t *testing.T, c *timeout.Center) {
 	t.Helper()
 	leased, err := c.Pull(t.Context(), timeout.Pull{Topic: "orders", Wait: time.Second})
@@ -254,7 +254,7 @@ func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 			quit <- err
 		}()
 		pass(time.Second)
-		setTask(t, c, set[0][0], 0) // the desk asks for it now
+		setTask(t, c, set[0][0], 0) // the dispatcher asks for it now
 		time.Sleep(time.Millisecond)
 		cancel()
 		require.Error(t, <-quit)

@@ -151,7 +151,7 @@
 //   - a node hangs, and beats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
 //   - a stopped node beside sums: `TestTheSumsOfThreeProcessesOfWhichOneIsStopped`
 //   - two processes of one name: `TestTwoProcessesWithOneNameAreTold`, `TestTwoNodesOfOneNameAreTold`,
-//     `TestARestartUnderTheSameNameIsNoTwin`, `TestTwoProcessesOfOneNameAreTold`, enginetest: `Members`
+//     `TestARestartUnderTheSameNameIsNoDuplicate`, `TestTwoProcessesOfOneNameAreTold`, enginetest: `Members`
 //   - a stalled store: `TestReadyAgainSoonAfterAStallOfTheStore`
 //   - endless load: enginetest: `DeadLetters`; `TestEndedTasksDoNotFillAServer`, `TestTheLogIsDeletedAsLongAsLoadLasts`
 package together

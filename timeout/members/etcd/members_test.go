@@ -45,7 +45,7 @@ func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	enginetest.Runs(t, open(t, s), open(t, s))
-	memberstest.Twins(t, open(t, s), open(t, s))
+	memberstest.Duplicates(t, open(t, s), open(t, s))
 }
 
 func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {

@@ -98,7 +98,7 @@ func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
 	enginetest.Runs(t, open(t, s), open(t, s))
-	memberstest.Twins(t, open(t, s), open(t, s))
+	memberstest.Duplicates(t, open(t, s), open(t, s))
 }
 
 // Each run of a process is a node of its own.

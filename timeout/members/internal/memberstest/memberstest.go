@@ -161,8 +161,8 @@ func KilledLeader(t *testing.T, a, b, c engine.Members, kill func()) {
 	require.Equal(t, []string{"b", "c"}, Names(after))
 }
 
-// Twins runs two centers of one name. Both are told, and yet beat not much more often.
-func Twins(t *testing.T, a, b Members) {
+// Duplicates runs two centers of one name. Both are told, and yet beat not much more often.
+func Duplicates(t *testing.T, a, b Members) {
 	one, stopOne := Serve(t, a)
 	two, stopTwo := Serve(t, b)
 	require.Eventually(t, func() bool { return one.View().Other != "" && two.View().Other != "" }, Eternal, 10*time.Millisecond)
