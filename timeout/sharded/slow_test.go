@@ -264,7 +264,7 @@ func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 	})
 }
 
-// member has a node take part without doing anything, as one that hangs.
+// member beats for a node that does nothing, as one that hangs.
 func (r *slowRig) member(name string) {
 	ctx := r.t.Context()
 	beat := func() {
