@@ -28,39 +28,39 @@ type Center struct {
 	moves   *committers[Move]
 	removes *committers[Removal]
 
-	arbiter  arbiter
-	circuits circuits
-	hears    atomic.Bool // whether the engine tells of new tasks
+	fairQueue fairQueue
+	circuits  circuits
+	hears     atomic.Bool // whether the engine tells of new tasks
 
 	// mu guards the fields below. It is not held while the engine or a handler is called.
-	mu        sync.Mutex
-	handlers  map[string]Handler
-	topics    map[string]Topic    // the known topics
-	revisions map[string]revision // looks to come, by topic
-	news      map[string]Topic    // those made or changed here since Run began to read all
-	workers   map[string]*worker
-	desks     map[string]*desk
-	view      engine.View
-	began     time.Time         // when the beat that returned it began
-	lonely    map[string]bool   // the topics with due tasks that nobody serves, if this node is the leader
-	bare      map[string]string // by topic, a node of the view that has its handler and makes no callbacks, unless told
-	unserved  []string          // the topics that the log has as unserved
-	running   bool
-	closed    bool
-	left      int           // handlers that outlived their workers
-	changed   chan struct{} // has one element if topics or handlers have changed
-	making    chan struct{} // has one element while somebody makes topics
-	held      chan struct{} // has one element if a worker holds: see hold
+	mu          sync.Mutex
+	handlers    map[string]Handler
+	topics      map[string]Topic    // the known topics
+	revisions   map[string]revision // looks to come, by topic
+	news        map[string]Topic    // those made or changed here since Run began to read all
+	workers     map[string]*worker
+	dispatchers map[string]*dispatcher
+	view        engine.View
+	began       time.Time         // when the beat that returned it began
+	lonely      map[string]bool   // the topics with due tasks that nobody serves, if this node is the leader
+	bare        map[string]string // by topic, a node of the view that has its handler and makes no callbacks, unless told
+	unserved    []string          // the topics that the log has as unserved
+	running     bool
+	closed      bool
+	left        int           // handlers that outlived their workers
+	changed     chan struct{} // has one element if topics or handlers have changed
+	making      chan struct{} // has one element while somebody makes topics
+	held        chan struct{} // has one element if a worker holds: see hold
 
-	pulling  context.Context // ends with the requests at the desks
+	pulling  context.Context // ends with the requests at the dispatchers
 	endPulls context.CancelCauseFunc
 
 	calls     sync.WaitGroup // calls under way, but for Run
 	dismissed sync.WaitGroup // workers that end
-	serving   sync.WaitGroup // desks that ask
+	serving   sync.WaitGroup // dispatchers that ask
 }
 
-// New returns a centre on an engine. The caller closes the engine, after the centre. New does
+// New returns a center on an engine. The caller closes the engine, after the center. New does
 // not call the engine. The error wraps ErrArgument.
 func New(e engine.Engine, cfg Config) (*Center, error) {
 	if e == nil {
@@ -71,20 +71,20 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		return nil, err
 	}
 	c := &Center{
-		cfg:       cfg,
-		engine:    e,
-		members:   cfg.Members,
-		handlers:  make(map[string]Handler),
-		topics:    make(map[string]Topic),
-		news:      make(map[string]Topic),
-		revisions: make(map[string]revision),
-		workers:   make(map[string]*worker),
-		desks:     make(map[string]*desk),
-		changed:   make(chan struct{}, 1),
-		making:    make(chan struct{}, 1),
-		held:      make(chan struct{}, 1),
-		arbiter:   arbiter{limit: cfg.Concurrency},
-		circuits:  circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit), kept: circuitsKept},
+		cfg:         cfg,
+		engine:      e,
+		members:     cfg.Members,
+		handlers:    make(map[string]Handler),
+		topics:      make(map[string]Topic),
+		news:        make(map[string]Topic),
+		revisions:   make(map[string]revision),
+		workers:     make(map[string]*worker),
+		dispatchers: make(map[string]*dispatcher),
+		changed:     make(chan struct{}, 1),
+		making:      make(chan struct{}, 1),
+		held:        make(chan struct{}, 1),
+		fairQueue:   fairQueue{limit: cfg.Concurrency},
+		circuits:    circuits{failures: cfg.Circuit, wait: cfg.CircuitWait, all: make(map[string]*circuit), kept: circuitsKept},
 	}
 	if c.members == nil {
 		c.members = e
@@ -96,12 +96,12 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	return c, nil
 }
 
-// Node returns the name under which this centre leases tasks.
+// Node returns the name under which this center leases tasks.
 func (c *Center) Node() string { return c.cfg.Node }
 
 // Handle makes a function of this process run the tasks of a topic, except for those with a
 // callback of their own: those need Config.Callers, here and on each other node with a handler for
-// the topic, or they wait. It may be called before and while the centre runs. Another call
+// the topic, or they wait. It may be called before and while the center runs. Another call
 // replaces the function; nil removes it. The error wraps ErrArgument.
 func (c *Center) Handle(topic string, handler Handler) error {
 	if err := errors.Join(engine.CheckTopic(topic), checkReserved(topic)); err != nil {
@@ -118,8 +118,8 @@ func (c *Center) Handle(topic string, handler Handler) error {
 	return nil
 }
 
-// look makes a running centre look at topics and handlers soon.
-func (c *Center) look() { ring(c.changed) }
+// look makes a running center look at topics and handlers soon.
+func (c *Center) look() { signal(c.changed) }
 
 // View returns this node's present view of the nodes. It has no nodes before the first answer.
 func (c *Center) View() engine.View {

@@ -23,7 +23,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// rig is a running centre on an engine in memory, in a bubble with a clock of its own.
+// rig is a running center on an engine in memory, in a bubble with a clock of its own.
 type rig struct {
 	*timeout.Center
 	t      *testing.T
@@ -68,19 +68,19 @@ func rigOn(t *testing.T, e engine.Engine, cfg timeout.Config) *rig {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	centre, err := timeout.New(e, cfg)
+	center, err := timeout.New(e, cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
-	go func() { ran <- centre.Run(ctx) }()
+	go func() { ran <- center.Run(ctx) }()
 	stop := sync.OnceValue(func() error {
 		cancel()
 		err := <-ran
-		require.NoError(t, centre.Close())
+		require.NoError(t, center.Close())
 		return err
 	})
 	t.Cleanup(func() { _ = stop() })
-	return &rig{centre, t, e, ctx, stop}
+	return &rig{center, t, e, ctx, stop}
 }
 
 func (r *rig) set(id string, after time.Duration) timeout.Answer {

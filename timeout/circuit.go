@@ -42,7 +42,7 @@ type circuit struct {
 	turns    turns                      // of the trials
 	next     map[string]time.Time       // when a task of each of some callers comes back for a trial
 	back     time.Time                  // when the last of the other tasks put off comes back
-	bells    map[chan struct{}]struct{} // of workers that wait for a change
+	wakeups  map[chan struct{}]struct{} // of workers that wait for a change
 }
 
 const (
@@ -85,7 +85,7 @@ func (cs *circuits) of(name string) *circuit {
 	}
 	now := time.Now()
 	if len(cs.all) >= cs.kept && (len(cs.all) >= cs.limit || now.After(cs.next)) {
-		cs.shed(now)
+		cs.releaseQueue(now)
 	}
 	c := &circuit{failures: cs.failures, wait: cs.wait, answered: now}
 	cs.all[name] = c
@@ -103,7 +103,7 @@ func (cs *circuits) known(name string) *circuit {
 // are still left, those with an open circuit whose time for a trial came long ago, without a call since. They may be called
 // anyway. So however many targets fail, those that did so within CircuitWait and circuitUnwanted bound the memory. cs.mu
 // must be held.
-func (cs *circuits) shed(now time.Time) {
+func (cs *circuits) releaseQueue(now time.Time) {
 	for _, most := range []worth{worthNothing, worthFailures, worthTrials} {
 		maps.DeleteFunc(cs.all, func(_ string, c *circuit) bool { return c.worth(now) <= most })
 		if len(cs.all) < cs.kept {
@@ -147,7 +147,7 @@ func (c *circuit) succeed(now time.Time) {
 	c.claimant = ""
 	c.opened, c.until, c.back, c.next = time.Time{}, time.Time{}, time.Time{}, nil
 	c.turns.close()
-	c.ring()
+	c.signal()
 }
 
 // fail opens the circuit after too many failures. c.mu must be held.
@@ -158,15 +158,15 @@ func (c *circuit) fail(now time.Time) {
 	c.age++
 	c.opened, c.until = now, now.Add(c.wait)
 	c.turns.open()
-	c.ring()
+	c.signal()
 }
 
 // ring makes the waiting workers look at the circuit again. c.mu must be held.
-func (c *circuit) ring() {
-	for bell := range c.bells {
-		ring(bell)
+func (c *circuit) signal() {
+	for wakeup := range c.wakeups {
+		signal(wakeup)
 	}
-	clear(c.bells)
+	clear(c.wakeups)
 }
 
 // OpenCircuits returns, by name, the failing targets that get no calls from this node now, or single ones as trials.
@@ -192,18 +192,18 @@ func (c *circuit) open(now time.Time) bool {
 	return !c.opened.IsZero() && (c.trials > 0 || now.Before(c.until.Add(2*trialTurns)))
 }
 
-// turn returns when a caller may make a call: now, or a later time while the circuit is open. The bell rings if that
+// turn returns when a caller may make a call: now, or a later time while the circuit is open. The wakeup is signalled if that
 // changes. A caller is a topic and a target.
-func (c *circuit) turn(caller string, bell chan struct{}, now time.Time) (at time.Time, open bool) {
+func (c *circuit) turn(caller string, wakeup chan struct{}, now time.Time) (at time.Time, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened.IsZero() {
 		return now, false
 	}
-	if c.bells == nil {
-		c.bells = make(map[chan struct{}]struct{})
+	if c.wakeups == nil {
+		c.wakeups = make(map[chan struct{}]struct{})
 	}
-	c.bells[bell] = struct{}{}
+	c.wakeups[wakeup] = struct{}{}
 	c.turns.join(caller, now)
 	return c.turnOf(caller, now), true
 }
@@ -213,7 +213,7 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	switch {
 	case c.opened.IsZero():
 		return now
-	case c.trials >= maxTrials: // the end of one rings
+	case c.trials >= maxTrials: // the end of one signals
 		return now.Add(max(c.wait, trialLast))
 	}
 	later := float64(min(trialTurns, c.wait/10)) * c.turns.rank(caller)
@@ -247,7 +247,7 @@ func (c *circuit) unclaim(caller string) {
 	if c.claimant == caller {
 		c.claimant = ""
 		c.turns.pass(caller, time.Now())
-		c.ring()
+		c.signal()
 	}
 }
 
@@ -321,7 +321,7 @@ func (v *visit) end(failure error, over bool) {
 		if v.age == c.age && now.Add(rest).Before(c.until) && (!none || c.trials == 0) {
 			c.until = now.Add(rest)
 		}
-		c.ring()
+		c.signal()
 	}
 	switch {
 	case none:

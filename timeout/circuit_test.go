@@ -104,12 +104,12 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		c := cs.of("host")
 		fails := errors.New("answer 500")
 		c.enter("a").leave(fails)
-		bell := make(chan struct{}, 1)
+		wakeup := make(chan struct{}, 1)
 		var order []string
 		for range 9 { // each waits for its turn, as soon as it comes
 			next, first := "", time.Time{}
 			for _, caller := range []string{"a", "b", "c"} {
-				at, open := c.turn(caller, bell, time.Now())
+				at, open := c.turn(caller, wakeup, time.Now())
 				require.True(t, open)
 				if next == "" || at.Before(first) {
 					next, first = caller, at
@@ -137,13 +137,13 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		time.Sleep(2 * trialClaim) // it hangs
 		v := c.enter("a")
 		require.NotNil(t, v)
-		<-bell
-		at, open := c.turn("b", bell, time.Now())
+		<-wakeup
+		at, open := c.turn("b", wakeup, time.Now())
 		require.True(t, open)
 		require.Greater(t, time.Until(at), time.Second)
 		v.leave(nil)
-		<-bell
-		_, open = c.turn("b", bell, time.Now())
+		<-wakeup
+		_, open = c.turn("b", wakeup, time.Now())
 		require.False(t, open)
 	})
 }

@@ -16,7 +16,7 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} { // the engine's clock
 		now := time.Now()
 		due := now.Round(0).Add(ahead + time.Second)
-		w, d := &worker{topic: Topic{Name: "orders"}.WithDefaults()}, &desk{}
+		w, d := &worker{topic: Topic{Name: "orders"}.WithDefaults()}, &dispatcher{}
 		of := [2]*part{lookingAt(&w.looks, cfg, now.Add(cfg.Poll+time.Hour)), lookingAt(&d.looks, cfg, now.Add(cfg.Poll+time.Hour))}
 		if ahead != 0 { // without an answer both are taken for equal
 			batch := engine.Batch{Now: now.Round(0).Add(ahead)}

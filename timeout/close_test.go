@@ -139,7 +139,7 @@ func calls(ctx context.Context, c *timeout.Center, token timeout.Token) map[stri
 	}
 }
 
-// The engine is closed after the centre. A call under way must have its answer by then.
+// The engine is closed after the center. A call under way must have its answer by then.
 func TestCloseWaitsForTheCallsUnderWay(t *testing.T) {
 	for name := range calls(t.Context(), nil, timeout.Token{}) {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestCloseWaitsForTheCallsUnderWay(t *testing.T) {
 	}
 }
 
-func TestAHandlerMayCloseTheCentre(t *testing.T) {
+func TestAHandlerMayCloseTheCenter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retain: time.Hour}})
 		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return r.Close() }))

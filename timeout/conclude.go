@@ -66,7 +66,7 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 }
 
 // outlived returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
-// whether it is one. Engines lease such a task once more: they leave its runs to the centre.
+// whether it is one. Engines lease such a task once more: they leave its runs to the center.
 func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
 	if schedule == nil || one.Attempts <= attemptsOf(topic) {
 		return engine.Outcome{}, false
@@ -115,7 +115,7 @@ var (
 	ErrLeaseLost = errors.New("timeout: lease lost")
 
 	// ErrStopping is the cause if Run ends and its grace is over.
-	ErrStopping = errors.New("timeout: centre stopping")
+	ErrStopping = errors.New("timeout: center stopping")
 
 	// ErrTimeout is the cause if Topic.Timeout has passed.
 	ErrTimeout = errors.New("timeout: handler took too long")

@@ -14,10 +14,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Config is the configuration of a centre. The zero value is useful.
+// Config is the configuration of a center. The zero value is useful.
 type Config struct {
-	// Node is the name of this centre in leases, of at most engine.MaxID bytes of UTF-8 without control
-	// characters. No two running centres may have the same: they would share the slots of one, and log
+	// Node is the name of this center in leases, of at most engine.MaxID bytes of UTF-8 without control
+	// characters. No two running centers may have the same: they would share the slots of one, and log
 	// an error each minute. Empty means the machine's name and a random part.
 	Node string
 
@@ -35,7 +35,7 @@ type Config struct {
 
 	// Callers make the calls of tasks and topics with a Callback, by kind. A task with a callback of its own
 	// runs on the node that its slot belongs to, and waits if that node lacks the Caller. So each node with
-	// a handler for such a topic needs them. A centre with a handler for a topic and without Callers refuses
+	// a handler for such a topic needs them. A center with a handler for a topic and without Callers refuses
 	// to set such tasks there.
 	Callers map[string]Caller
 
@@ -71,7 +71,7 @@ type Config struct {
 	// nothing of topics with limits for all nodes. Zero means 10s; less than 300ms is an error.
 	TTL time.Duration
 
-	// Poll is how often a centre asks the engine for due tasks if it knows of none. It bounds
+	// Poll is how often a center asks the engine for due tasks if it knows of none. It bounds
 	// the lateness of tasks that another node sets on short notice. A Waker tells of them, and
 	// is asked every 5s, or every Poll if that is longer. Zero means 250ms; less than 1ms is an
 	// error.

@@ -58,7 +58,7 @@ const (
 	Removed = engine.Removed // was removed while Pending, Running or Dead
 )
 
-// The errors of a centre and of engines. All that they return wraps one of them, or is the error of
+// The errors of a center and of engines. All that they return wraps one of them, or is the error of
 // a store.
 var (
 	// ErrArgument is the error for an argument out of range. The error wrapping it names the
@@ -68,7 +68,7 @@ var (
 	// ErrNotFound is the error for a missing task or topic.
 	ErrNotFound = engine.ErrNotFound
 
-	// ErrClosed is the error after Close of the centre or the engine.
+	// ErrClosed is the error after Close of the center or the engine.
 	ErrClosed = engine.ErrClosed
 
 	// ErrConflict is the error for a change that an existing topic can't make.

@@ -1,18 +1,18 @@
-// Package timeout is a timeout centre: deadlines that survive a crash, are spread over machines, and
+// Package timeout is a timeout center: deadlines that survive a crash, are spread over machines, and
 // are consumed at least once. Package wheel does this in one process for a million connections. This
 // package has the same verbs (set, move, remove, expire) for tasks in SQLite, PostgreSQL or Redis.
 //
 //	engine, err := sqlite.Open("tasks.db", sqlite.Config{})
 //	...
-//	centre, err := timeout.New(engine, timeout.Config{})
+//	center, err := timeout.New(engine, timeout.Config{})
 //	...
-//	centre.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+//	center.Handle("orders", func(ctx context.Context, task timeout.Task) error {
 //		return cancelUnpaid(ctx, task.ID)
 //	})
-//	go centre.Run(ctx)
+//	go center.Run(ctx)
 //	...
-//	centre.Set(ctx, timeout.Task{Topic: "orders", ID: "4711", After: 15 * time.Minute})
-//	centre.Remove(ctx, timeout.Key{Topic: "orders", ID: "4711"}) // paid
+//	center.Set(ctx, timeout.Task{Topic: "orders", ID: "4711", After: 15 * time.Minute})
+//	center.Remove(ctx, timeout.Key{Topic: "orders", ID: "4711"}) // paid
 //
 // # Promises
 //

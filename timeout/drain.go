@@ -19,7 +19,7 @@ func (w *worker) drain(grace time.Duration) {
 	w.c.count(w.forsake())
 	close(w.ended)
 	w.gone.Wait()
-	w.c.arbiter.remove(&w.tenant)
+	w.c.fairQueue.remove(&w.flow)
 }
 
 // retire stops starting handlers. The channel is closed when the last one has returned.

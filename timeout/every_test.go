@@ -50,7 +50,7 @@ func (r *runs) take(t *testing.T, late time.Duration) []time.Duration {
 	return due
 }
 
-// periodic is a running centre with a topic that has a schedule.
+// periodic is a running center with a topic that has a schedule.
 func periodic(t *testing.T, topic timeout.Topic, handler func(n int, task timeout.Task) error) (*rig, *runs) {
 	t.Helper()
 	r := newRig(t, timeout.Config{})

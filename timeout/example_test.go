@@ -19,14 +19,14 @@ func Example() {
 	}
 	defer engine.Close()
 
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer centre.Close()
+	defer center.Close()
 
 	ctx, cancel := context.WithCancel(context.Background())
-	err = centre.Handle("unpaid", func(_ context.Context, task timeout.Task) error {
+	err = center.Handle("unpaid", func(_ context.Context, task timeout.Task) error {
 		fmt.Println("cancel order", task.ID)
 		cancel()
 		return nil // done; an error would have it tried again
@@ -36,17 +36,17 @@ func Example() {
 	}
 
 	for _, order := range []string{"4711", "4712"} {
-		if _, err := centre.Set(ctx, timeout.Task{Topic: "unpaid", ID: order, After: 50 * time.Millisecond}); err != nil {
+		if _, err := center.Set(ctx, timeout.Task{Topic: "unpaid", ID: order, After: 50 * time.Millisecond}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	answer, err := centre.Remove(ctx, timeout.Key{Topic: "unpaid", ID: "4711"}) // it is paid
+	answer, err := center.Remove(ctx, timeout.Key{Topic: "unpaid", ID: "4711"}) // it is paid
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("was", answer.Was)
 
-	if err := centre.Run(ctx); err != nil {
+	if err := center.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -60,11 +60,11 @@ func ExampleRetryAfter() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = centre.Handle("mails", func(ctx context.Context, task timeout.Task) error {
+	err = center.Handle("mails", func(ctx context.Context, task timeout.Task) error {
 		err := send(ctx, task.Payload)
 		switch {
 		case errors.Is(err, errBusy):
@@ -91,11 +91,11 @@ func ExampleAgain() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer centre.Close()
+	defer center.Close()
 
 	ctx, cancel := context.WithCancel(context.Background())
 	const every = 20 * time.Millisecond // 5 * time.Minute, in earnest
@@ -109,7 +109,7 @@ func ExampleAgain() {
 		fmt.Println(id, "is there")
 		return false
 	}
-	err = centre.Handle("devices", func(_ context.Context, task timeout.Task) error {
+	err = center.Handle("devices", func(_ context.Context, task timeout.Task) error {
 		if gone(task.ID) {
 			return nil // done: no further check
 		}
@@ -118,10 +118,10 @@ func ExampleAgain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := centre.Set(ctx, timeout.Task{Topic: "devices", ID: "device-7"}); err != nil {
+	if _, err := center.Set(ctx, timeout.Task{Topic: "devices", ID: "device-7"}); err != nil {
 		log.Fatal(err)
 	}
-	if err := centre.Run(ctx); err != nil {
+	if err := center.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -138,30 +138,30 @@ func Example_periodic() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer centre.Close()
+	defer center.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 
-	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "backups", Every: "CRON_TZ=Europe/Berlin 30 2 * * *"})
+	_, err = center.SetTopic(ctx, timeout.Topic{Name: "backups", Every: "CRON_TZ=Europe/Berlin 30 2 * * *"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = centre.Handle("backups", func(ctx context.Context, task timeout.Task) error {
+	err = center.Handle("backups", func(ctx context.Context, task timeout.Task) error {
 		return backUp(ctx, task.ID) // after a failure it is tried again, and then at the next time
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = centre.Set(ctx, timeout.Task{Topic: "backups", ID: "orders", IfAbsent: true}) // now, and then each night
+	_, err = center.Set(ctx, timeout.Task{Topic: "backups", ID: "orders", IfAbsent: true}) // now, and then each night
 	if err != nil {
 		log.Fatal(err)
 	}
 	go func() { // the example ends after the first run
 		for {
-			task, err := centre.Get(ctx, timeout.Key{Topic: "backups", ID: "orders"})
+			task, err := center.Get(ctx, timeout.Key{Topic: "backups", ID: "orders"})
 			if err == nil && task.Due.After(time.Now()) {
 				fmt.Println("the next run is within a day:", time.Until(task.Due) < 25*time.Hour)
 				cancel()
@@ -170,7 +170,7 @@ func Example_periodic() {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := centre.Run(ctx); err != nil {
+	if err := center.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -190,11 +190,11 @@ func ExampleCenter_SetTopic() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	topic, err := centre.SetTopic(context.Background(), timeout.Topic{
+	topic, err := center.SetTopic(context.Background(), timeout.Topic{
 		Name:        "mails",
 		Slots:       16,                 // parts, of which each node serves some; can grow
 		Concurrency: 8,                  // handlers at the same time, on each node
@@ -218,25 +218,25 @@ func ExampleCenter_Pull() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer centre.Close()
-	if _, err := centre.SetTopic(ctx, timeout.Topic{Name: "thumbnails", Pull: true}); err != nil {
+	defer center.Close()
+	if _, err := center.SetTopic(ctx, timeout.Topic{Name: "thumbnails", Pull: true}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := centre.Set(ctx, timeout.Task{Topic: "thumbnails", ID: "4711"}); err != nil {
+	if _, err := center.Set(ctx, timeout.Task{Topic: "thumbnails", ID: "4711"}); err != nil {
 		log.Fatal(err)
 	}
-	leased, err := centre.Pull(ctx, timeout.Pull{Topic: "thumbnails", Max: 10, Wait: 20 * time.Second})
+	leased, err := center.Pull(ctx, timeout.Pull{Topic: "thumbnails", Max: 10, Wait: 20 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, one := range leased {
-		left, err := centre.Extend(ctx, one.Token, time.Minute) // the work takes longer than Topic.Lease
+		left, err := center.Extend(ctx, one.Token, time.Minute) // the work takes longer than Topic.Lease
 		fmt.Println(one.ID, left, err)                          // zero: the lease is lost
-		settled, err := centre.Feedback(ctx, one.Token, nil)    // or the error of the work
+		settled, err := center.Feedback(ctx, one.Token, nil)    // or the error of the work
 		fmt.Println(one.ID, settled, err)
 	}
 	// Output:

@@ -90,7 +90,7 @@ func (c *Center) gaveUp(outcome engine.Outcome) {
 		return
 	}
 	c.mu.Lock()
-	d := c.desk(outcome.Token.Topic)
+	d := c.dispatcher(outcome.Token.Topic)
 	c.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()

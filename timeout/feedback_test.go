@@ -60,7 +60,7 @@ func TestFeedbackReadsATaskOnlyIfTheOutcomeDependsOnIt(t *testing.T) {
 	})
 }
 
-// skewed is an engine with another clock than this node, as far as a centre asks.
+// skewed is an engine with another clock than this node, as far as a center asks.
 type skewed struct {
 	engine.Engine
 	engine.Log

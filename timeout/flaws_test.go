@@ -76,7 +76,7 @@ func unextended(t *testing.T, e engine.Engine, handler timeout.Handler) {
 	t.Cleanup(func() { cancel(); all.Wait() })
 }
 
-func byCentre(t *testing.T, e engine.Engine, handler timeout.Handler) {
+func byCenter(t *testing.T, e engine.Engine, handler timeout.Handler) {
 	r := rigOn(t, e, timeout.Config{})
 	require.NoError(t, r.Handle("orders", handler))
 }
@@ -86,6 +86,6 @@ func TestFlaw14AHandlerThatTakesLongerThanItsLeaseRunsOnce(t *testing.T) {
 		require.ErrorContains(t, checkLongHandler(t, unextended), "at the same time")
 	})
 	inBubble(t, func(t *testing.T) {
-		require.NoError(t, checkLongHandler(t, byCentre))
+		require.NoError(t, checkLongHandler(t, byCenter))
 	})
 }

@@ -51,7 +51,7 @@ func (g *gauge) take() (most, in int) {
 	return most, in
 }
 
-// nodes are running centres of one topic, on one engine.
+// nodes are running centers of one topic, on one engine.
 func nodes(t *testing.T, topic timeout.Topic, handler timeout.Handler, names ...string) []*rig {
 	t.Helper()
 	store, err := memory.New(memory.Config{})

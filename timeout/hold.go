@@ -84,7 +84,7 @@ func (w *worker) adapt(topic Topic, handler Handler) {
 		h.stranded = time.Time{}
 	}
 	if h.unable != before.unable || h.common != before.common {
-		ring(w.bell)
+		signal(w.wakeup)
 	}
 }
 
@@ -157,7 +157,7 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 		if c == nil {
 			break
 		}
-		at, open := c.turn(w.caller(w.topic.Callback), w.bell, now)
+		at, open := c.turn(w.caller(w.topic.Callback), w.wakeup, now)
 		if !open {
 			break
 		}
@@ -172,7 +172,7 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 	}
 	h.leases = leases
 	if holds {
-		ring(w.c.held)
+		signal(w.c.held)
 	}
 	return until
 }
@@ -225,7 +225,7 @@ func (w *worker) refuse(a *attempt, c *circuit, caller string) {
 	now := time.Now()
 	if a.Callback == nil && !w.hold.own && w.hold.common != "" {
 		w.release(a) // and the worker holds
-		ring(w.bell)
+		signal(w.wakeup)
 		return
 	}
 	w.defers(a, now, c.putOff(caller, now))
@@ -242,7 +242,7 @@ func (w *worker) strand(a *attempt) {
 		}
 		if !h.own {
 			w.release(a)
-			ring(w.bell)
+			signal(w.wakeup)
 			return
 		}
 	}

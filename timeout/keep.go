@@ -50,7 +50,7 @@ func pauseFor(lease time.Duration) time.Duration { return min(lease/6, time.Seco
 func (w *worker) aging(now time.Time) []*attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unload(now)
+	w.releaseHung(now)
 	var aging []*attempt
 	for a := range w.held {
 		switch {

@@ -174,7 +174,7 @@ func (w *worker) deal(now time.Time) {
 		w.lookNow()
 	}
 	if fewer {
-		w.shed(places)
+		w.releaseQueue(places)
 	}
 	burst := burstOf(perSecond)
 	switch {
@@ -210,9 +210,9 @@ func burstOf(perSecond float64) int {
 	return max(int(min(perSecond, engine.MaxRate)/10), 1)
 }
 
-// shed hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be
+// releaseQueue hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be
 // held.
-func (w *worker) shed(keep int) {
+func (w *worker) releaseQueue(keep int) {
 	for len(w.queue) > keep {
 		last := w.queue[len(w.queue)-1]
 		w.queue[len(w.queue)-1] = nil // it must not stay in memory

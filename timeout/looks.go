@@ -17,13 +17,13 @@ const (
 	partsEvery = time.Second
 )
 
-// looks is when a worker or a desk next looks for due tasks in each part of the engine, and what makes it look earlier.
+// looks is when a worker or a dispatcher next looks for due tasks in each part of the engine, and what makes it look earlier.
 type looks struct {
-	c    *Center
-	name string        // of the topic
-	bell chan struct{} // has an element if serve must plan anew
+	c      *Center
+	name   string        // of the topic
+	wakeup chan struct{} // has an element if serve must plan anew
 
-	// mu guards the fields below, and those of the worker or the desk. It is not held during calls of the
+	// mu guards the fields below, and those of the worker or the dispatcher. It is not held during calls of the
 	// engine or a handler.
 	mu      sync.Mutex
 	parts   []*part
@@ -41,7 +41,7 @@ type part struct {
 	calls  int       // under way
 	begun  time.Time // when the last of them began
 	asked  int       // tasks asked for by them, as long as it is not silent
-	looked int       // the number of the last look that has found all there was to find; for a desk
+	looked int       // the number of the last look that has found all there was to find; for a dispatcher
 	troubles
 
 	// The fields below are for a worker.
@@ -62,7 +62,7 @@ func (p *part) isSilent(now time.Time) bool { return p.calls > 0 && now.Sub(p.be
 
 // attach makes l the looks at a topic.
 func (l *looks) attach(c *Center, name string) {
-	l.c, l.name, l.bell = c, name, make(chan struct{}, 1)
+	l.c, l.name, l.wakeup = c, name, make(chan struct{}, 1)
 	if _, parted := c.engine.(engine.Parted); !parted {
 		l.part(0)
 	}
@@ -141,7 +141,7 @@ func (l *looks) endCall(p *part, tasks int, err error, now time.Time) (asked int
 	if p.number == 0 || err != nil {
 		l.renewed = time.Time{} // the engine may know its parts now, or have others
 	}
-	ring(l.bell)
+	signal(l.wakeup)
 	return asked
 }
 
@@ -175,14 +175,14 @@ func (l *looks) lookNow() {
 	for _, p := range l.parts {
 		p.look = time.Time{}
 	}
-	ring(l.bell)
+	signal(l.wakeup)
 }
 
 // lookAt makes serve look at a part at that time at the latest. l.mu must be held.
 func (l *looks) lookAt(p *part, at time.Time) {
 	if at.Before(p.look) {
 		p.look = at
-		ring(l.bell)
+		signal(l.wakeup)
 	}
 }
 
@@ -201,10 +201,10 @@ func (l *looks) expect(key Key, due time.Time) {
 	l.lookAt(p, p.clock.at(due))
 }
 
-// ring puts an element into a channel of capacity one if it is empty.
-func ring(bell chan<- struct{}) {
+// signal puts an element into a channel of capacity one if it is empty.
+func signal(wakeup chan<- struct{}) {
 	select {
-	case bell <- struct{}{}:
+	case wakeup <- struct{}{}:
 	default:
 	}
 }

@@ -26,51 +26,51 @@ func (c claim) before(other claim) bool {
 	return order < 0 || order == 0 && c.priority > other.priority
 }
 
-// arbiter deals the places of a node to its topics: see Config.Concurrency. A place is a goroutine in
+// fairQueue deals the places of a node to its topics: see Config.Concurrency. A place is a goroutine in
 // worker.work. Use counts only as long as a topic waits: places that nobody else wants are free.
-type arbiter struct {
+type fairQueue struct {
 	limit int // zero means none, and nothing else is used
 
-	// mu guards the fields below, and those of the tenants. It may be taken with worker.mu held,
+	// mu guards the fields below, and those of the flows. It may be taken with worker.mu held,
 	// and not the other way round.
-	mu      sync.Mutex
-	held    int
-	asked   int // tasks that calls under way may lease
-	at      time.Time
-	tenants []*tenant
+	mu    sync.Mutex
+	held  int
+	asked int // tasks that calls under way may lease
+	at    time.Time
+	flows []*flow
 }
 
-// tenant is a topic with places.
-type tenant struct {
+// flow is a topic with places.
+type flow struct {
 	claim
 	worker *worker
 	held   int
 	wants  int // places that it can use now, with those held
 }
 
-func (t *tenant) waits() bool { return t.wants > t.held }
+func (t *flow) waits() bool { return t.wants > t.held }
 
-func (a *arbiter) add(t *tenant) {
+func (a *fairQueue) add(t *flow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tenants = append(a.tenants, t)
+	a.flows = append(a.flows, t)
 }
 
-func (a *arbiter) remove(t *tenant) {
+func (a *fairQueue) remove(t *flow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tenants = slices.DeleteFunc(a.tenants, func(other *tenant) bool { return other == t })
+	a.flows = slices.DeleteFunc(a.flows, func(other *flow) bool { return other == t })
 }
 
 // free returns how many tasks could begin beside those of calls under way.
-func (a *arbiter) free() int {
+func (a *fairQueue) free() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return max(a.limit-a.held-a.asked, 0)
 }
 
 // ask notes that a call may lease n tasks, or that it has ended if n is negative.
-func (a *arbiter) ask(n int) {
+func (a *fairQueue) ask(n int) {
 	if a.limit == 0 {
 		return
 	}
@@ -81,7 +81,7 @@ func (a *arbiter) ask(n int) {
 
 // want tells how many places a topic can use now, and returns how many more it gets at once. It waits
 // for the rest.
-func (a *arbiter) want(t *tenant, priority, wants int, now time.Time) (more int) {
+func (a *fairQueue) want(t *flow, priority, wants int, now time.Time) (more int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count(now)
@@ -97,7 +97,7 @@ func (a *arbiter) want(t *tenant, priority, wants int, now time.Time) (more int)
 
 // keeps reports whether a topic keeps a place after a task, for another one. If not, it must return
 // the place.
-func (a *arbiter) keeps(t *tenant, wants int, now time.Time) bool {
+func (a *fairQueue) keeps(t *flow, wants int, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count(now)
@@ -111,7 +111,7 @@ func (a *arbiter) keeps(t *tenant, wants int, now time.Time) bool {
 
 // giveBack returns a place. wants is how many the topic can still use. The place goes to a waiting topic,
 // if there is one.
-func (a *arbiter) giveBack(t *tenant, wants int, now time.Time) {
+func (a *fairQueue) giveBack(t *flow, wants int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count(now)
@@ -128,7 +128,7 @@ func (a *arbiter) giveBack(t *tenant, wants int, now time.Time) {
 	}
 }
 
-func (a *arbiter) give(t *tenant, n int) {
+func (a *fairQueue) give(t *flow, n int) {
 	t.held += n
 	a.held += n
 	t.used += placeCost * float64(n)
@@ -136,9 +136,9 @@ func (a *arbiter) give(t *tenant, n int) {
 
 // best returns the topic that gets the next place, of those that wait and of t if it is not nil. Of equals
 // it is t, or else the first.
-func (a *arbiter) best(t *tenant) *tenant {
+func (a *fairQueue) best(t *flow) *flow {
 	best := t
-	for _, other := range a.tenants {
+	for _, other := range a.flows {
 		if other != t && other.waits() && (best == nil || other.before(best.claim)) {
 			best = other
 		}
@@ -147,22 +147,22 @@ func (a *arbiter) best(t *tenant) *tenant {
 }
 
 // count adds the use of places since the last count, if a topic has waited.
-func (a *arbiter) count(now time.Time) {
+func (a *fairQueue) count(now time.Time) {
 	passed := now.Sub(a.at).Seconds()
 	a.at = now
-	if passed <= 0 || !slices.ContainsFunc(a.tenants, (*tenant).waits) {
+	if passed <= 0 || !slices.ContainsFunc(a.flows, (*flow).waits) {
 		return
 	}
-	for _, t := range a.tenants {
+	for _, t := range a.flows {
 		t.used += float64(t.held) * passed
 	}
 }
 
 // join begins the wait of a topic. The first one makes all begin at zero. A later one has no credit
 // for the time when it did not wait.
-func (a *arbiter) join(t *tenant) {
+func (a *fairQueue) join(t *flow) {
 	least, others := 0.0, false
-	for _, other := range a.tenants {
+	for _, other := range a.flows {
 		if used := other.used / float64(max(other.priority, 1)); other != t && other.waits() && (!others || used < least) {
 			least, others = used, true
 		}
@@ -171,7 +171,7 @@ func (a *arbiter) join(t *tenant) {
 		t.used = max(t.used, least*float64(t.priority))
 		return
 	}
-	for _, other := range a.tenants {
+	for _, other := range a.flows {
 		other.used = 0
 	}
 }

@@ -21,19 +21,19 @@ func TestThePlaceGoesToTheTopicThatHasUsedLeastForItsPriority(t *testing.T) {
 		{[]claim{{1, 1}, {7, 6}}, 0},
 		{[]claim{{1000, 1000}, {1.5, 1}, {0.5, 1}}, 2},
 	} {
-		var a arbiter
+		var a fairQueue
 		for _, one := range c.claims {
-			a.tenants = append(a.tenants, &tenant{claim: one, wants: 1})
+			a.flows = append(a.flows, &flow{claim: one, wants: 1})
 		}
-		require.Same(t, a.tenants[c.want], a.best(nil), "%v", c.claims)
+		require.Same(t, a.flows[c.want], a.best(nil), "%v", c.claims)
 	}
 }
 
-// simulation runs topics on an arbiter for a while. Each has a backlog without end.
+// simulation runs topics on an fairQueue for a while. Each has a backlog without end.
 type simulation struct {
-	arbiter
+	fairQueue
 	at      time.Time
-	topics  []*tenant
+	topics  []*flow
 	lengths []time.Duration
 	use     []time.Duration
 	waited  []time.Duration // the longest time without a place
@@ -47,13 +47,13 @@ type end struct {
 }
 
 func simulate(places int, priorities []int, lengths []time.Duration, d time.Duration) *simulation {
-	s := &simulation{arbiter: arbiter{limit: places, at: time.Unix(1, 0)}, at: time.Unix(1, 0), lengths: lengths}
+	s := &simulation{fairQueue: fairQueue{limit: places, at: time.Unix(1, 0)}, at: time.Unix(1, 0), lengths: lengths}
 	n := len(priorities)
 	s.use, s.waited, s.last = make([]time.Duration, n), make([]time.Duration, n), make([]time.Time, n)
 	for i, priority := range priorities {
-		t := &tenant{}
+		t := &flow{}
 		t.priority, t.wants = priority, places
-		s.topics, s.tenants, s.last[i] = append(s.topics, t), append(s.tenants, t), s.at
+		s.topics, s.flows, s.last[i] = append(s.topics, t), append(s.flows, t), s.at
 	}
 	s.fill()
 	for until := s.at.Add(d); s.at.Before(until); {
@@ -74,7 +74,7 @@ func simulate(places int, priorities []int, lengths []time.Duration, d time.Dura
 	return s
 }
 
-// fill gives all free places to those that the arbiter chooses.
+// fill gives all free places to those that the fairQueue chooses.
 func (s *simulation) fill() {
 	for s.held < s.limit {
 		best := s.best(nil)
@@ -128,9 +128,9 @@ func TestNoTopicStarves(t *testing.T) {
 // that wait already.
 func TestNobodyPaysForPlacesThatNobodyWantedAndNobodySavesThemUp(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
-	a := &arbiter{limit: 2, at: at(0)}
-	first, second, third := &tenant{}, &tenant{}, &tenant{}
-	for _, t := range []*tenant{first, second, third} {
+	a := &fairQueue{limit: 2, at: at(0)}
+	first, second, third := &flow{}, &flow{}, &flow{}
+	for _, t := range []*flow{first, second, third} {
 		a.add(t)
 	}
 	require.Equal(t, 2, a.want(first, 2, 2, at(0)))

@@ -99,14 +99,14 @@ func leaseOf(topic Topic, lease time.Duration) (time.Duration, error) {
 	return topic.Lease, nil
 }
 
-// queue adds a request to the desk of a topic. pulling ends with the requests.
-func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Context, err error) {
+// queue adds a request to the dispatcher of a topic. pulling ends with the requests.
+func (c *Center) queue(topic Topic, r *request) (d *dispatcher, pulling context.Context, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := context.Cause(c.pulling); err != nil {
 		return nil, nil, err
 	}
-	d = c.desk(topic.Name)
+	d = c.dispatcher(topic.Name)
 	d.change(topic)
 	if d.join(r) {
 		c.serving.Go(d.serve)
@@ -114,13 +114,13 @@ func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Contex
 	return d, c.pulling, nil
 }
 
-// desk returns the desk of a topic. c.mu must be held.
-func (c *Center) desk(name string) *desk {
-	d := c.desks[name]
+// dispatcher returns the dispatcher of a topic. c.mu must be held.
+func (c *Center) dispatcher(name string) *dispatcher {
+	d := c.dispatchers[name]
 	if d == nil {
-		d = new(desk)
+		d = new(dispatcher)
 		d.attach(c, name)
-		c.desks[name] = d
+		c.dispatchers[name] = d
 	}
 	return d
 }

@@ -566,7 +566,7 @@ func TestDeadTasksThatAreSweptAreCountedForPulledTopics(t *testing.T) {
 	})
 }
 
-func TestACentreWithoutRunKnowsTheTopicAsItIsNow(t *testing.T) {
+func TestACenterWithoutRunKnowsTheTopicAsItIsNow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store, err := memory.New(memory.Config{})
 		require.NoError(t, err)

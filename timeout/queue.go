@@ -15,8 +15,8 @@ const shareWait = time.Second
 // hire starts goroutines for the queue, up to places, as far as the node has room. w.mu must be held.
 func (w *worker) hire() {
 	n := min(len(w.queue), w.places-w.workers)
-	if w.c.arbiter.limit > 0 {
-		n = w.c.arbiter.want(&w.tenant, w.priority(), w.useful(), time.Now())
+	if w.c.fairQueue.limit > 0 {
+		n = w.c.fairQueue.want(&w.flow, w.priority(), w.useful(), time.Now())
 	}
 	for ; n > 0; n-- {
 		w.workers++
@@ -84,7 +84,7 @@ func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now() // under the lock: not before an attempt was queued
-	if again && w.c.arbiter.limit > 0 && !w.c.arbiter.keeps(&w.tenant, w.useful(), now) {
+	if again && w.c.fairQueue.limit > 0 && !w.c.fairQueue.keeps(&w.flow, w.useful(), now) {
 		w.leave(w.useful())
 		return nil, Topic{}, nil
 	}
@@ -120,7 +120,7 @@ func (w *worker) next(now time.Time) *attempt {
 			w.queue = slices.Delete(w.queue, i, i+1)
 		}
 		if len(w.queue) == 0 || w.wants() == w.least() {
-			ring(w.bell)
+			signal(w.wakeup)
 		}
 		switch {
 		case a.over:
@@ -179,8 +179,8 @@ func (w *worker) putBack(a *attempt, after time.Duration) {
 // leave counts a goroutine out. The topic can use so many places of the node. w.mu must be held.
 func (w *worker) leave(useful int) {
 	w.workers--
-	if w.c.arbiter.limit > 0 {
-		w.c.arbiter.giveBack(&w.tenant, useful, time.Now())
+	if w.c.fairQueue.limit > 0 {
+		w.c.fairQueue.giveBack(&w.flow, useful, time.Now())
 	}
 	if w.workers == 0 && w.quiet != nil {
 		close(w.quiet)

@@ -23,8 +23,8 @@ func (w *worker) spare(now time.Time) int {
 		return 0
 	}
 	spare := w.places - w.workers - w.asked()
-	if w.c.arbiter.limit > 0 {
-		spare = min(spare, w.c.arbiter.free())
+	if w.c.fairQueue.limit > 0 {
+		spare = min(spare, w.c.fairQueue.free())
 	}
 	if w.limiter != nil {
 		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked())
@@ -43,12 +43,12 @@ func (w *worker) foreign() []int {
 	return foreign
 }
 
-// unload hands back the queue when all handlers have hung for a lease, or the topic has waited so long
+// releaseHung hands back the queue when all handlers have hung for a lease, or the topic has waited so long
 // for a place of the node. The tasks keep their due times, so other nodes see how late they are. w.mu
 // must be held.
-func (w *worker) unload(now time.Time) {
-	if w.c.arbiter.limit > 0 && len(w.queue) > 0 && now.Sub(w.queue[0].queued) > w.topic.Lease {
-		w.shed(0)
+func (w *worker) releaseHung(now time.Time) {
+	if w.c.fairQueue.limit > 0 && len(w.queue) > 0 && now.Sub(w.queue[0].queued) > w.topic.Lease {
+		w.releaseQueue(0)
 		w.limit, w.rest = w.base(), now.Add(w.topic.Lease)
 		w.drained()
 		w.hire() // no longer waits
@@ -59,7 +59,7 @@ func (w *worker) unload(now time.Time) {
 	}
 	w.stuck = true
 	w.c.cfg.Logger.Warn("timeout: all handlers hang, and what they should run is handed back", "topic", w.name, "tasks", len(w.queue))
-	w.shed(0)
+	w.releaseQueue(0)
 }
 
 // move notes the begin or end of a handler. w.mu must be held.

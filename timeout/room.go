@@ -47,8 +47,8 @@ func (w *worker) wants() int {
 		return 0
 	}
 	limit := w.limit
-	if w.c.arbiter.limit > 0 {
-		free := min(w.c.arbiter.free(), w.places)
+	if w.c.fairQueue.limit > 0 {
+		free := min(w.c.fairQueue.free(), w.places)
 		if free == 0 && time.Now().Before(w.rest) {
 			return 0
 		}
@@ -74,7 +74,7 @@ func (w *worker) wants() int {
 // base is the length of the queue allowed at least. With Config.Concurrency it is one, for a topic
 // without any task could not say that it waits. w.mu must be held.
 func (w *worker) base() int {
-	if w.c.arbiter.limit > 0 {
+	if w.c.fairQueue.limit > 0 {
 		return min(w.places, 1)
 	}
 	return w.places

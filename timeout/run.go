@@ -41,7 +41,7 @@ func (c *Center) Run(ctx context.Context) error {
 		return err
 	}
 	run := rand.Text()
-	other := twin{keep: 2 * c.cfg.TTL}
+	other := duplicate{keep: 2 * c.cfg.TTL}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.upkeep(background) })
@@ -96,7 +96,7 @@ func (c *Center) start() error {
 
 // refresh reads the topics and the nodes. It gives each topic served by this node a worker with
 // its slots.
-func (c *Center) refresh(ctx context.Context, run string, other *twin, topics *topicsLook) {
+func (c *Center) refresh(ctx context.Context, run string, other *duplicate, topics *topicsLook) {
 	// Perhaps one server of several is away, and this node still serves the tasks of the others.
 	// But with Config.Members it must not stay a member while its engine is out of reach.
 	if err := topics.take(ctx, c); err != nil && c.cfg.Members != nil {
@@ -118,10 +118,10 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin, topics *t
 	}
 	now := time.Now()
 	switch other.met(view.Other, now) {
-	case twinRuns:
+	case duplicateRuns:
 		c.cfg.Logger.Error("timeout: another running node has this node's name, so both share the slots of one: give each process a name of its own (timeoutd: -node)",
 			"node", c.cfg.Node, "run", run, "other", other.run, "for", now.Sub(other.since).Round(time.Millisecond))
-	case twinGone:
+	case duplicateGone:
 		c.cfg.Logger.Info("timeout: no other node has this node's name any more", "node", c.cfg.Node)
 	}
 	view.Other = other.run
@@ -210,11 +210,11 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 			c.dismiss(name, w)
 		}
 	}
-	for name, d := range c.desks {
+	for name, d := range c.dispatchers {
 		if topic, ok := known[name]; ok {
 			d.change(topic)
 		} else if d.idle() { // waiting requests hear of tasks: the topic may be newer than this list
-			delete(c.desks, name)
+			delete(c.dispatchers, name)
 		}
 	}
 	return nil
@@ -295,7 +295,7 @@ func (c *Center) countSwept(swept engine.Swept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, n := range swept.Dead {
-		d := c.desk(topic)
+		d := c.dispatcher(topic)
 		d.mu.Lock()
 		d.counts.Swept += uint64(n)
 		d.mu.Unlock()
@@ -320,7 +320,7 @@ func (c *Center) told(topic string) {
 		return
 	}
 	c.mu.Lock()
-	w, d := c.workers[topic], c.desks[topic]
+	w, d := c.workers[topic], c.dispatchers[topic]
 	c.mu.Unlock()
 	if w != nil {
 		w.told()
@@ -339,7 +339,7 @@ func (c *Center) hear(hears bool) {
 	for _, w := range c.workers {
 		w.told()
 	}
-	for _, d := range c.desks {
+	for _, d := range c.dispatchers {
 		d.told()
 	}
 }

@@ -37,7 +37,7 @@ func (w *worker) serve() {
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
-		case <-w.bell:
+		case <-w.wakeup:
 		case <-w.ended:
 			w.settleRest(func(*part) bool { return true })
 			w.asking.Wait()
@@ -82,7 +82,7 @@ func (w *worker) plan(now time.Time) (p *part, ask engine.Ask, wait time.Duratio
 	}
 	w.renew(w.wanted(now), now)
 	freed, silent := w.forgo(now)
-	w.c.arbiter.ask(-freed)
+	w.c.fairQueue.ask(-freed)
 	longest = min(longest, silent)
 	wait = longest
 	for _, p := range w.inTurn() {
@@ -141,7 +141,7 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 	ask := w.askOf(p, now)
 	ask.Max = room
 	p.asked += room
-	w.c.arbiter.ask(room)
+	w.c.fairQueue.ask(room)
 	if ask.Late = late; late > 0 {
 		ask.Slots = w.foreign()
 	} else if room > 0 {
@@ -172,7 +172,7 @@ func (w *worker) ask(p *part, ask engine.Ask) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	w.c.arbiter.ask(-w.endCall(p, ask.Max, err, now))
+	w.c.fairQueue.ask(-w.endCall(p, ask.Max, err, now))
 	partial := errors.Is(err, engine.ErrPartial)
 	if err == nil || partial {
 		w.take(p, ask, batch, targets, asked, now)
@@ -251,10 +251,10 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		w.queue = append(w.queue, a)
 	}
 	if w.places == 0 { // since the call
-		w.shed(0)
+		w.releaseQueue(0)
 	}
 	if len(w.held) > 0 && (w.pause == 0 || pauseFor(ask.Lease) < w.pause) {
-		ring(w.leases)
+		signal(w.leases)
 	}
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
@@ -279,7 +279,7 @@ func (w *worker) settle(outcome engine.Outcome) {
 	p := w.partOf(outcome.Token.Key)
 	if len(p.outcomes) == 0 {
 		p.first = time.Now()
-		ring(w.bell)
+		signal(w.wakeup)
 	}
 	p.outcomes = append(p.outcomes, outcome)
 }

@@ -25,7 +25,7 @@ type Stats struct {
 	GivenUp   uint64 `json:"given_up"`  // of Dead, the periodic tasks: they wait for their next run, and none can be replayed
 	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come
 	Postponed uint64 `json:"postponed"` // tasks handed back since their target fails, or this node can't run them: no attempt
-	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt
+	Returned  uint64 `json:"returned"`  // tasks handed back when the center stopped, or all handlers hung: no attempt
 	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
 
 	// Pulled counts the tasks leased by Pull on this node. Done, Failed and Took don't count them,
@@ -63,7 +63,7 @@ func (c *Center) Stats() []Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[string]Stats)
-	for name, d := range c.desks {
+	for name, d := range c.dispatchers {
 		all[name] = d.stats()
 	}
 	for name, w := range c.workers {

@@ -36,7 +36,7 @@ type TopicChange struct {
 //
 // If ctx ends before all have moved, the error says how many have. The topic is changed, and the others
 // run once more at their old time. A node that did not know yet of the change may have had a task wait
-// for a time of the schedule before. So Run looks once more after the TTL, if this centre runs.
+// for a time of the schedule before. So Run looks once more after the TTL, if this center runs.
 func (c *Center) ChangeTopic(ctx context.Context, topic Topic) (TopicChange, error) {
 	return c.changeTopic(ctx, topic, true)
 }

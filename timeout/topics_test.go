@@ -108,7 +108,7 @@ func (e *slowTopics) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew 
 	return e.Engine.SetTopic(ctx, topic, onlyNew)
 }
 
-// The centre looks at many new topics together, made in a batch or one by one: a look for each would
+// The center looks at many new topics together, made in a batch or one by one: a look for each would
 // take a time quadratic in their number.
 func TestManyNewTopicsAreLookedAtTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (
 	return s.Engine.Beat(ctx, node, ttl)
 }
 
-// If tasks arrive while the centre stops, it begins none of them.
+// If tasks arrive while the center stops, it begins none of them.
 func TestStoppingHandsBackWhatIsLeasedMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		engine := newShaky(t)
@@ -392,7 +392,7 @@ func TestATopicThatWasDroppedIsMadeAgainByUse(t *testing.T) {
 	})
 }
 
-func TestAClosedCentreRefusesAllCalls(t *testing.T) {
+func TestAClosedCenterRefusesAllCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
 		require.NoError(t, r.stop())

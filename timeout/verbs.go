@@ -110,7 +110,7 @@ func (c *Center) checkTask(task Task) error {
 	return nil
 }
 
-// checkOn adds what the centre refuses to the error of a topic, or of a task on it.
+// checkOn adds what the center refuses to the error of a topic, or of a task on it.
 func (c *Center) checkOn(topic string, err error, call *Callback) error {
 	err = errors.Join(err, checkReserved(topic))
 	if err == nil && call != nil {
@@ -243,11 +243,11 @@ func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 	return answers, err
 }
 
-// wake makes the worker and the desk of a topic look again if they would sleep for longer than until
+// wake makes the worker and the dispatcher of a topic look again if they would sleep for longer than until
 // a task is due.
 func (c *Center) wake(key Key, due time.Time) {
 	c.mu.Lock()
-	w, d := c.workers[key.Topic], c.desks[key.Topic]
+	w, d := c.workers[key.Topic], c.dispatchers[key.Topic]
 	c.mu.Unlock()
 	if w != nil {
 		w.expect(key, due)

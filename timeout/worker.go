@@ -12,7 +12,7 @@ import (
 
 // worker serves one topic on this node. One goroutine plans the questions to the parts of the engine: for due tasks, and
 // with outcomes to settle (serve). Another extends leases (keep). Up to places goroutines run handlers
-// (work). In an idle worker, serve sleeps until the next due time, until the bell, or for
+// (work). In an idle worker, serve sleeps until the next due time, until a wake-up, or for
 // Center.poll; keep sleeps until something is leased.
 type worker struct {
 	leases chan struct{} // has an element if keep must look at what was leased
@@ -34,7 +34,7 @@ type worker struct {
 	handed   []int         // the slots that have gone to other nodes
 	handover time.Time     // until then these may not count there
 	places   int           // for handlers: see allowed
-	tenant   tenant        // for Config.Concurrency
+	flow     flow          // for Config.Concurrency
 	rest     time.Time     // until then nothing is leased unless the node has room
 	limiter  *rate.Limiter // nil without Topic.Rate and Topic.GlobalRate
 	queue    []*attempt    // leased but not begun, the next first
@@ -85,8 +85,8 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		slots:  []int{}, // none before there is a view
 	}
 	w.attach(c, topic.Name)
-	w.tenant.worker = w
-	c.arbiter.add(&w.tenant)
+	w.flow.worker = w
+	c.fairQueue.add(&w.flow)
 	w.change(topic, handler)
 	w.gone.Go(w.serve)
 	w.gone.Go(w.keep)

@@ -34,9 +34,9 @@ func deadRows() (rows []measurement) {
 	return rows
 }
 
-// withDead calls f with a centre on a Cluster of three masters. fail does to one of them what the
+// withDead calls f with a center on a Cluster of three masters. fail does to one of them what the
 // signal does, and lives reports whether an id is on another one.
-func withDead(ctx context.Context, signal syscall.Signal, f func(centre *timeout.Center, fail func() error, lives func(id string) bool) error) error {
+func withDead(ctx context.Context, signal syscall.Signal, f func(center *timeout.Center, fail func() error, lives func(id string) bool) error) error {
 	c, err := startCluster(ctx)
 	if err != nil {
 		return err
@@ -45,8 +45,8 @@ func withDead(ctx context.Context, signal syscall.Signal, f func(centre *timeout
 	open := func(ctx context.Context) (engine.Engine, error) {
 		return redis.Open(ctx, "redis://127.0.0.1:"+c.masters[0].port, redis.Config{})
 	}
-	return with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
-		if _, err := centre.SetTopic(ctx, timeout.Topic{Name: topic, Slots: deadSlots}); err != nil {
+	return with(ctx, open, func(_ engine.Engine, center *timeout.Center) error {
+		if _, err := center.SetTopic(ctx, timeout.Topic{Name: topic, Slots: deadSlots}); err != nil {
 			return err
 		}
 		victim, slots, err := c.victim(ctx)
@@ -59,7 +59,7 @@ func withDead(ctx context.Context, signal syscall.Signal, f func(centre *timeout
 			}
 			return victim.signal(signal)
 		}
-		return f(centre, fail, func(id string) bool { return !slots[engine.Slot(id, deadSlots)] })
+		return f(center, fail, func(id string) bool { return !slots[engine.Slot(id, deadSlots)] })
 	})
 }
 
@@ -67,7 +67,7 @@ func withDead(ctx context.Context, signal syscall.Signal, f func(centre *timeout
 // tasks on two masters while the third one fails, and 16 others try to set some on the third.
 func deadSet(signal syscall.Signal, note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = withDead(ctx, signal, func(centre *timeout.Center, fail func() error, lives func(id string) bool) error {
+		err = withDead(ctx, signal, func(center *timeout.Center, fail func() error, lives func(id string) bool) error {
 			var mu sync.Mutex
 			hist, failed := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3), 0
 			var measures, stop atomic.Bool
@@ -81,7 +81,7 @@ func deadSet(signal syscall.Signal, note *string) func(context.Context) (float64
 							continue
 						}
 						began := time.Now()
-						_, err := centre.Set(ctx, task)
+						_, err := center.Set(ctx, task)
 						if took := time.Since(began); wanted && measures.Load() {
 							mu.Lock()
 							_ = hist.RecordValue(max(took.Microseconds(), 1))
@@ -114,7 +114,7 @@ func deadSet(signal syscall.Signal, note *string) func(context.Context) (float64
 // masters, and as many of the third one for each of them, are due while the third one fails.
 func deadLate(signal syscall.Signal, note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = withDead(ctx, signal, func(centre *timeout.Center, fail func() error, lives func(id string) bool) error {
+		err = withDead(ctx, signal, func(center *timeout.Center, fail func() error, lives func(id string) bool) error {
 			late, count := new(lateness), 0
 			start := time.Now().Add(2 * time.Second)
 			var tasks []timeout.Task
@@ -125,10 +125,10 @@ func deadLate(signal syscall.Signal, note *string) func(context.Context) (float6
 					count++
 				}
 			}
-			if _, err := centre.SetAll(ctx, tasks); err != nil {
+			if _, err := center.SetAll(ctx, tasks); err != nil {
 				return err
 			}
-			if err := centre.Handle(topic, func(_ context.Context, task timeout.Task) error {
+			if err := center.Handle(topic, func(_ context.Context, task timeout.Task) error {
 				if lives(task.ID) {
 					late.observe(task.Payload)
 				}
@@ -136,7 +136,7 @@ func deadLate(signal syscall.Signal, note *string) func(context.Context) (float6
 			}); err != nil {
 				return err
 			}
-			return whileRunning(ctx, centre, func() error {
+			return whileRunning(ctx, center, func() error {
 				time.Sleep(time.Until(start))
 				if err := fail(); err != nil {
 					return err

@@ -32,14 +32,14 @@ func idleRows(s *servers) []measurement {
 // server returns the server's processor time in seconds, and nil stands for no server.
 func idleCost(open opener, server func(context.Context) (float64, error), note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
+		err = with(ctx, open, func(_ engine.Engine, center *timeout.Center) error {
 			for i := range *idleTopics {
-				if err := centre.Handle(fmt.Sprint("idle-", i), func(context.Context, timeout.Task) error { return nil }); err != nil {
+				if err := center.Handle(fmt.Sprint("idle-", i), func(context.Context, timeout.Task) error { return nil }); err != nil {
 					return err
 				}
 			}
-			return whileRunning(ctx, centre, func() error {
-				if err := eventually(ctx, func() (bool, error) { return len(centre.Stats()) >= *idleTopics, nil }); err != nil {
+			return whileRunning(ctx, center, func() error {
+				if err := eventually(ctx, func() (bool, error) { return len(center.Stats()) >= *idleTopics, nil }); err != nil {
 					return err
 				}
 				time.Sleep(10 * time.Second) // for the first looks, and for what the server does about new tables
@@ -60,11 +60,11 @@ func idleCost(open opener, server func(context.Context) (float64, error), note *
 	}
 }
 
-// whileRunning calls f while the centre runs.
-func whileRunning(ctx context.Context, centre *timeout.Center, f func() error) error {
+// whileRunning calls f while the center runs.
+func whileRunning(ctx context.Context, center *timeout.Center, f func() error) error {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
+	go func() { ended <- center.Run(running) }()
 	err := f()
 	stop()
 	return joined(err, <-ended)

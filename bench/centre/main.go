@@ -1,4 +1,4 @@
-// Command centre compares timeout centres: this project's on Redis, PostgreSQL and SQLite,
+// Command center compares timeout centers: this project's on Redis, PostgreSQL and SQLite,
 // asynq on the same Redis and river on the same PostgreSQL, in turns, in one run.
 //
 //	cd bench && go run ./centre -rounds 3

@@ -36,10 +36,10 @@ func moveRows(s *servers) []measurement {
 // 64 at a time, by two callers.
 func moveRate(open opener, measure func(context.Context) (store, error), note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(e engine.Engine, centre *timeout.Center) error {
+		err = with(ctx, open, func(e engine.Engine, center *timeout.Center) error {
 			const count = 10_000
 			start := time.Now().Add(time.Hour)
-			if err := setInBatches(ctx, centre, count, at(start)); err != nil {
+			if err := setInBatches(ctx, center, count, at(start)); err != nil {
 				return err
 			}
 			before, err := measure(ctx)

@@ -55,42 +55,42 @@ func onSQLite(s *servers) opener {
 	}
 }
 
-// with calls f with a centre on a new engine.
+// with calls f with a center on a new engine.
 func with(ctx context.Context, open opener, f func(engine.Engine, *timeout.Center) error) error {
 	e, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	centre, err := timeout.New(e, timeout.Config{Logger: quiet})
+	center, err := timeout.New(e, timeout.Config{Logger: quiet})
 	if err != nil {
 		return err
 	}
-	defer centre.Close()
-	if _, err := centre.SetTopic(ctx, timeout.Topic{Name: topic}); err != nil {
+	defer center.Close()
+	if _, err := center.SetTopic(ctx, timeout.Topic{Name: topic}); err != nil {
 		return err
 	}
-	return f(e, centre)
+	return f(e, center)
 }
 
 const topic = "bench"
 
 // setSingly sets tasks from 64 goroutines, a call for each.
-func setSingly(ctx context.Context, centre *timeout.Center, n int, due func() time.Time) error {
+func setSingly(ctx context.Context, center *timeout.Center, n int, due func() time.Time) error {
 	return parallel(64, n, func(i int) error {
-		_, err := centre.Set(ctx, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due()})
+		_, err := center.Set(ctx, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due()})
 		return err
 	})
 }
 
 // setInBatches sets tasks a thousand at a time, on four goroutines.
-func setInBatches(ctx context.Context, centre *timeout.Center, n int, due func() time.Time) error {
+func setInBatches(ctx context.Context, center *timeout.Center, n int, due func() time.Time) error {
 	return parallelChunks(4, n, 1000, func(from, to int) error {
 		batch := make([]timeout.Task, 0, to-from)
 		for i := from; i < to; i++ {
 			batch = append(batch, timeout.Task{Topic: topic, ID: id(i), Payload: payload, Due: due()})
 		}
-		answers, err := centre.SetAll(ctx, batch)
+		answers, err := center.SetAll(ctx, batch)
 		for _, answer := range answers {
 			if answer.Err != nil {
 				return answer.Err
@@ -104,8 +104,8 @@ type setter func(context.Context, *timeout.Center, int, func() time.Time) error
 
 func scheduleRate(open opener, set setter) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
-			figure, err = perSecond(*tasks, func() error { return set(ctx, centre, *tasks, inAnHour) })
+		err = with(ctx, open, func(_ engine.Engine, center *timeout.Center) error {
+			figure, err = perSecond(*tasks, func() error { return set(ctx, center, *tasks, inAnHour) })
 			return err
 		})
 		return figure, err
@@ -136,21 +136,21 @@ func redisCost(s *servers, measure func(context.Context) (float64, error), note 
 // consumeRate returns the tasks handled and settled in a second, when all are due at once.
 func consumeRate(open opener) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
-			if err := setInBatches(ctx, centre, *tasks, at(time.Now())); err != nil {
+		err = with(ctx, open, func(_ engine.Engine, center *timeout.Center) error {
+			if err := setInBatches(ctx, center, *tasks, at(time.Now())); err != nil {
 				return err
 			}
-			figure, err = perSecond(*tasks, func() error { return consume(ctx, centre, *tasks, nil) })
+			figure, err = perSecond(*tasks, func() error { return consume(ctx, center, *tasks, nil) })
 			return err
 		})
 		return figure, err
 	}
 }
 
-// consume runs the centre until n tasks have been handled and none is left.
-func consume(ctx context.Context, centre *timeout.Center, n int, observe func(timeout.Task)) error {
+// consume runs the center until n tasks have been handled and none is left.
+func consume(ctx context.Context, center *timeout.Center, n int, observe func(timeout.Task)) error {
 	var handled atomic.Int64
-	if err := centre.Handle(topic, func(_ context.Context, task timeout.Task) error {
+	if err := center.Handle(topic, func(_ context.Context, task timeout.Task) error {
 		if observe != nil {
 			observe(task)
 		}
@@ -161,12 +161,12 @@ func consume(ctx context.Context, centre *timeout.Center, n int, observe func(ti
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
+	go func() { ended <- center.Run(running) }()
 	err := eventually(ctx, func() (bool, error) {
 		if handled.Load() < int64(n) {
 			return false, nil
 		}
-		counts, err := centre.Count(ctx, topic)
+		counts, err := center.Count(ctx, topic)
 		return counts.Running+counts.Pending == 0, err
 	})
 	stop()
@@ -183,13 +183,13 @@ func joined(err, other error) error {
 // lateRate returns the 99th percentile of the lateness in milliseconds under a steady load.
 func lateRate(open opener, note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
+		err = with(ctx, open, func(_ engine.Engine, center *timeout.Center) error {
 			late := new(lateness)
 			total := int(float64(*rate) * steady.Seconds())
 			ended := make(chan error, 1)
-			go func() { ended <- consume(ctx, centre, total, func(task timeout.Task) { late.observe(task.Payload) }) }()
+			go func() { ended <- consume(ctx, center, total, func(task timeout.Task) { late.observe(task.Payload) }) }()
 			err := steadily(ctx, *rate, *steady, func(i int, due time.Time) error {
-				_, err := centre.Set(ctx, timeout.Task{Topic: topic, ID: id(i), Payload: dueIn(due), Due: due})
+				_, err := center.Set(ctx, timeout.Task{Topic: topic, ID: id(i), Payload: dueIn(due), Due: due})
 				return err
 			})
 			if err := joined(err, <-ended); err != nil {
@@ -211,11 +211,11 @@ func redisMemory(s *servers) func(context.Context) (float64, error) {
 				return err
 			}
 			defer engine.Close()
-			centre, err := timeout.New(engine, timeout.Config{Logger: quiet})
+			center, err := timeout.New(engine, timeout.Config{Logger: quiet})
 			if err != nil {
 				return err
 			}
-			return setInBatches(ctx, centre, *tasks, at(time.Now().Add(time.Hour)))
+			return setInBatches(ctx, center, *tasks, at(time.Now().Add(time.Hour)))
 		})
 	}
 }
@@ -226,8 +226,8 @@ func longestScript(s *servers, note *string) func(context.Context) (float64, err
 	return func(ctx context.Context) (figure float64, err error) {
 		client := goredis.NewClient(&goredis.Options{Addr: s.redis})
 		defer client.Close()
-		err = with(ctx, onRedis(s), func(_ engine.Engine, centre *timeout.Center) error {
-			if err := setInBatches(ctx, centre, *drain, at(time.Now())); err != nil {
+		err = with(ctx, onRedis(s), func(_ engine.Engine, center *timeout.Center) error {
+			if err := setInBatches(ctx, center, *drain, at(time.Now())); err != nil {
 				return err
 			}
 			if err := client.ConfigSet(ctx, "slowlog-log-slower-than", "500").Err(); err != nil {
@@ -236,7 +236,7 @@ func longestScript(s *servers, note *string) func(context.Context) (float64, err
 			if err := client.SlowLogReset(ctx).Err(); err != nil {
 				return err
 			}
-			speed, err := perSecond(*drain, func() error { return consume(ctx, centre, *drain, nil) })
+			speed, err := perSecond(*drain, func() error { return consume(ctx, center, *drain, nil) })
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ type servers struct {
 }
 
 func startServers() (*servers, error) {
-	dir, err := os.MkdirTemp("", "centre")
+	dir, err := os.MkdirTemp("", "center")
 	if err != nil {
 		return nil, err
 	}

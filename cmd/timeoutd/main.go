@@ -1,4 +1,4 @@
-// Command timeoutd serves a timeout centre over HTTP. Its commands talk to a running one.
+// Command timeoutd serves a timeout center over HTTP. Its commands talk to a running one.
 //
 //	timeoutd
 //	timeoutd set orders 4711 -after 15m -callback http://127.0.0.1:9000/unpaid

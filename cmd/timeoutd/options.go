@@ -181,7 +181,7 @@ func (o *options) level() (level slog.Level) {
 
 // usage prints the settings in groups.
 func usage(w io.Writer) {
-	fmt.Fprint(w, "Usage: timeoutd [flags]            serves a timeout centre\n"+
+	fmt.Fprint(w, "Usage: timeoutd [flags]            serves a timeout center\n"+
 		"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")
 	newOptions().Usage(w)
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// program is the server, with its settings, its log and its centre.
+// program is the server, with its settings, its log and its center.
 type program struct {
 	options  *options
 	log      *slog.Logger
-	centre   *timeout.Center
+	center   *timeout.Center
 	draining atomic.Bool
 }
 
@@ -52,17 +52,17 @@ func (p *program) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.centre, err = timeout.New(engine.Engine, cfg); err != nil { // the wrapper, opened, is no Log and no Waker
+	if p.center, err = timeout.New(engine.Engine, cfg); err != nil { // the wrapper, opened, is no Log and no Waker
 		return withFlags(err)
 	}
-	ends.add(p.centre.Close)
+	ends.add(p.center.Close)
 
 	others, err := peers.New(p.options.peers, p.options.peerToken())
 	if err != nil {
 		return withFlags(err)
 	}
 	ends.add(others.Close)
-	handler, err := api.New(p.centre, p.serving(engine, others))
+	handler, err := api.New(p.center, p.serving(engine, others))
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (p *program) readiness() error {
 	return nil
 }
 
-// serve serves until ctx is done or something fails. HTTP goes on while the centre ends, since
+// serve serves until ctx is done or something fails. HTTP goes on while the center ends, since
 // targets tell the outcomes of calls over HTTP.
 func (p *program) serve(ctx context.Context, front *front) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -113,9 +113,9 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	var all sync.WaitGroup
 	all.Go(func() { stop(front.serve()) })
 	ran := make(chan error, 1)
-	all.Go(func() { ran <- p.centre.Run(running) })
+	all.Go(func() { ran <- p.center.Run(running) })
 	host := systemd{sdnotify.Notifier{Log: p.log}}
-	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.centre.Node(), "tokens", len(p.options.tokens()))
+	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.center.Node(), "tokens", len(p.options.tokens()))
 	host.Tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
 
 	<-ctx.Done()
@@ -134,9 +134,9 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	return errors.Join(cause, err)
 }
 
-// configure returns the centre's config. Its callers and members are added to ends.
+// configure returns the center's config. Its callers and members are added to ends.
 func (p *program) configure(ends *closers) (timeout.Config, error) {
-	cfg, err := p.options.centre()
+	cfg, err := p.options.center()
 	if err != nil {
 		return cfg, err
 	}
@@ -150,8 +150,8 @@ func (p *program) configure(ends *closers) (timeout.Config, error) {
 	return cfg, nil
 }
 
-// centre returns what the options say of the centre.
-func (o *options) centre() (timeout.Config, error) {
+// center returns what the options say of the center.
+func (o *options) center() (timeout.Config, error) {
 	keys, err := o.feedbackKeys()
 	cfg := timeout.Config{
 		Node: o.node, TTL: o.ttl, Grace: grace(o.grace), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
@@ -163,7 +163,7 @@ func (o *options) centre() (timeout.Config, error) {
 	return cfg, err
 }
 
-// grace converts the setting for a centre: zero means none, and a centre's none is negative.
+// grace converts the setting for a center: zero means none, and a center's none is negative.
 func grace(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

@@ -122,7 +122,7 @@ func TestTokensFromAFile(t *testing.T) {
 	require.NotContains(t, p.log.String(), "0123456789")
 }
 
-// The centre gets the whole engine, with its log of executions and its Waker.
+// The center gets the whole engine, with its log of executions and its Waker.
 func TestTheEngineIsAllThatItIs(t *testing.T) {
 	p := start(t, process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}})
 	p.set(t, "t/tasks/1", `{"after":"1h"}`)

@@ -80,7 +80,7 @@ func (o *options) checkTopics() error {
 	if o.concurrency < 0 || o.concurrency > engine.MaxConcurrency {
 		return fmt.Errorf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)
 	}
-	cfg, err := o.centre()
+	cfg, err := o.center()
 	if err == nil {
 		err = cfg.Validate()
 	}

@@ -18,11 +18,11 @@ import (
 var propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
 // set sets a task with the trace of ctx.
-func set(ctx context.Context, centre *timeout.Center, task timeout.Task) error {
+func set(ctx context.Context, center *timeout.Center, task timeout.Task) error {
 	carrier := propagation.MapCarrier{}
 	propagator.Inject(ctx, carrier)
 	task.Trace = carrier
-	_, err := centre.Set(ctx, task)
+	_, err := center.Set(ctx, task)
 	return err
 }
 
@@ -37,24 +37,24 @@ func TestATraceGoesFromTheSetterToTheHandler(t *testing.T) {
 	store, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	defer store.Close()
-	centre, err := timeout.New(store, timeout.Config{})
+	center, err := timeout.New(store, timeout.Config{})
 	require.NoError(t, err)
-	defer centre.Close()
+	defer center.Close()
 	type seen struct {
 		span trace.SpanContext
 		user string
 	}
 	calls := make(chan seen, 3)
-	require.NoError(t, centre.Handle("orders", traced(func(ctx context.Context, _ timeout.Task) error {
+	require.NoError(t, center.Handle("orders", traced(func(ctx context.Context, _ timeout.Task) error {
 		calls <- seen{trace.SpanContextFromContext(ctx), baggage.FromContext(ctx).Member("user").Value()}
 		return nil
 	})))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- centre.Run(ctx) }()
+	go func() { ended <- center.Run(ctx) }()
 
 	// Without a span there is no trace.
-	require.NoError(t, set(ctx, centre, timeout.Task{Topic: "orders", ID: "1"}))
+	require.NoError(t, set(ctx, center, timeout.Task{Topic: "orders", ID: "1"}))
 	require.False(t, (<-calls).span.IsValid())
 
 	state, err := trace.ParseTraceState("congo=t61rcWkgMzE")
@@ -67,7 +67,7 @@ func TestATraceGoesFromTheSetterToTheHandler(t *testing.T) {
 	bag, err := baggage.New(member)
 	require.NoError(t, err)
 	there := baggage.ContextWithBaggage(trace.ContextWithSpanContext(ctx, span), bag)
-	require.NoError(t, set(there, centre, timeout.Task{Topic: "orders", ID: "1", After: time.Millisecond}))
+	require.NoError(t, set(there, center, timeout.Task{Topic: "orders", ID: "1", After: time.Millisecond}))
 	require.Equal(t, seen{span.WithRemote(true), "7"}, <-calls)
 
 	stop()

@@ -23,7 +23,7 @@ var (
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
 )
 
-// lists returns the timeout centre's lists of tests: of promises, faults and outages.
+// lists returns the timeout center's lists of tests: of promises, faults and outages.
 func lists(t *testing.T) []string {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "timeout/internal/together/doc.go"), nil, parser.ParseComments)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func lists(t *testing.T) []string {
 	return parts[1:]
 }
 
-// The lists of the timeout centre and of fleets name the test of each promise.
+// The lists of the timeout center and of fleets name the test of each promise.
 func TestTheTestsThatAListNamesAreThere(t *testing.T) {
 	there := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -67,7 +67,7 @@ func TestTheTestsThatAListNamesAreThere(t *testing.T) {
 	}
 }
 
-// The timeout centre's lists have a row for every promise, and for every flaw of the designs before it.
+// The timeout center's lists have a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
 	var first strings.Builder // of each row, what stands before its tests
 	list := lists(t)

@@ -1,4 +1,4 @@
-// Package engine is what a timeout centre asks of the store that keeps its tasks. It is for people
+// Package engine is what a timeout center asks of the store that keeps its tasks. It is for people
 // who write an engine; programs use package timeout. Package enginetest/toy is an engine of 400 lines, to read first.
 //
 // An [Engine] takes batches, and does each task of a batch atomically. It keeps one time for each

@@ -236,7 +236,7 @@ type Token struct {
 	// Zero means another lease. Engines leave it zero.
 	Begun int64
 
-	// Proof is a centre's signature, for use outside of the centre: see timeout.Config.FeedbackKeys.
+	// Proof is a center's signature, for use outside of the center: see timeout.Config.FeedbackKeys.
 	// Engines leave it empty.
 	Proof string
 }
@@ -384,11 +384,11 @@ type Waker interface {
 	//
 	// An empty topic says that wake is called from now on for all topics and all setters. Wake
 	// says so when it begins to listen, and again after each gap. From then until Wake returns,
-	// a centre asks only every few seconds instead of every timeout.Config.Poll.
+	// a center asks only every few seconds instead of every timeout.Config.Poll.
 	Wake(ctx context.Context, wake func(topic string)) error
 }
 
-// Peeker is the interface of engines that can look at many topics in one call. A centre without
+// Peeker is the interface of engines that can look at many topics in one call. A center without
 // anything to do looks so, instead of by Expire at each topic.
 type Peeker interface {
 	// Peek returns for each element of peeks how long it is until Expire may find a due task. At most
@@ -415,7 +415,7 @@ func Wait(ms int64) time.Duration {
 }
 
 // Parted is the interface of engines of several parts if each part can fail or hang alone, such as the servers of a
-// Redis Cluster, or shards. A centre asks each part by itself, and makes its single calls for one part together. So no
+// Redis Cluster, or shards. A center asks each part by itself, and makes its single calls for one part together. So no
 // part holds up the others. Neither method calls a server, and the answers may change. A wrong one only makes some
 // calls wait for others.
 type Parted interface {

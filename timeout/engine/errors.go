@@ -10,7 +10,7 @@ var (
 	// ErrNotFound is the error for a missing task or topic.
 	ErrNotFound = errors.New("timeout: not found")
 
-	// ErrClosed is the error after Close of the centre or the engine.
+	// ErrClosed is the error after Close of the center or the engine.
 	ErrClosed = errors.New("timeout: closed")
 
 	// ErrConflict is the error for a change that an existing topic can't make: its number of

@@ -21,7 +21,7 @@ type Members interface {
 	Leave(ctx context.Context, name string) error
 }
 
-// Node is a running centre.
+// Node is a running center.
 type Node struct {
 	// Name is unique among the running nodes. If two have the same, tasks are safe, but the nodes
 	// share the slots of one. View.Other tells them.

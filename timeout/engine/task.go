@@ -28,7 +28,7 @@ type Key struct {
 func (k Key) String() string { return k.Topic + "/" + k.ID }
 
 // Task is work to be done at a time. A caller of Set fills in the first group of fields. The
-// centre fills in the second group, and Set ignores it.
+// center fills in the second group, and Set ignores it.
 type Task struct {
 	// Topic decides the task's handler. It has letters, digits, and after the first character
 	// any of ._:- as well. It has at most MaxTopic bytes.
@@ -180,7 +180,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// Reserved is the topic in which package sharded marks its shards. A centre refuses it.
+// Reserved is the topic in which package sharded marks its shards. A center refuses it.
 const Reserved = "heartwheel.sharded"
 
 // CheckTopic returns an error wrapping ErrArgument if name is no valid name of a topic.

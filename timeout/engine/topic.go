@@ -28,7 +28,7 @@ type Topic struct {
 	Backoff    time.Duration `json:"backoff,omitempty"`
 	BackoffMax time.Duration `json:"backoff_max,omitempty"`
 
-	// Lease is how long a task belongs to a node before another node may run it. The centre
+	// Lease is how long a task belongs to a node before another node may run it. The center
 	// extends it as long as the handler runs and the node lives. Zero means 30s; less than
 	// 100ms is an error.
 	Lease time.Duration `json:"lease,omitempty"`
@@ -194,7 +194,7 @@ func (t Topic) Asked(slots []int) []int {
 }
 
 // Attempts returns how many attempts a task has before an engine makes it Dead. The periodic tasks
-// of Every have more than Retries, since the centre gives up their runs.
+// of Every have more than Retries, since the center gives up their runs.
 func (t Topic) Attempts() int {
 	if t.Every != "" {
 		return MaxRetries + 1

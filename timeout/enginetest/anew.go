@@ -134,7 +134,7 @@ func testAnew(r *rig) {
 	r.idle(20 * time.Millisecond)
 }
 
-// testEvery checks that the tasks of Topic.Every don't die of leases that end, since a centre gives up
+// testEvery checks that the tasks of Topic.Every don't die of leases that end, since a center gives up
 // their runs.
 func testEvery(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retries: -1, Every: "1h"})

@@ -42,22 +42,22 @@ func Clock(t *testing.T, engines []engine.Engine, set func(ahead time.Duration))
 	// The lease of a dead node's task ends as if the clock had not been stepped back.
 	c.steal("orphans", "orphan ", 20)
 	set(0)
-	for i, centre := range c.centres {
-		require.NoError(t, centre.Handle("orphans", c.handler(engines[i])))
+	for i, center := range c.centers {
+		require.NoError(t, center.Handle("orphans", c.handler(engines[i])))
 	}
 	c.await("orphans", "orphan ", 20, "a lease ends in its time")
 	require.Eventually(t, func() bool {
-		view := c.centres[0].View()
+		view := c.centers[0].View()
 		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == "dead" }) && len(view.Nodes) == len(engines)
 	}, patient, 20*time.Millisecond, "who is dead is no member for an hour")
 	c.judge()
 }
 
-// clockwork is a few centres and the record of their runs.
+// clockwork is a few centers and the record of their runs.
 type clockwork struct {
 	t       *testing.T
 	engine  engine.Engine
-	centres []*timeout.Center
+	centers []*timeout.Center
 
 	mu    sync.Mutex
 	ran   map[string]int
@@ -65,28 +65,28 @@ type clockwork struct {
 }
 
 func (c *clockwork) serve(e engine.Engine, name string) {
-	centre, err := timeout.New(e, timeout.Config{
+	center, err := timeout.New(e, timeout.Config{
 		Node: name, TTL: time.Second, Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		Topic: engine.Topic{Lease: 10 * time.Second},
 	})
 	require.NoError(c.t, err)
-	require.NoError(c.t, centre.Handle("orders", c.handler(e)))
+	require.NoError(c.t, center.Handle("orders", c.handler(e)))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
+	go func() { ended <- center.Run(ctx) }()
 	c.t.Cleanup(func() {
 		cancel()
 		require.NoError(c.t, <-ended)
-		require.NoError(c.t, centre.Close())
+		require.NoError(c.t, center.Close())
 	})
-	c.centres = append(c.centres, centre)
+	c.centers = append(c.centers, center)
 }
 
-// set sets tasks by all centres.
+// set sets tasks by all centers.
 func (c *clockwork) set(name string, n int, after time.Duration) {
 	c.t.Helper()
 	for i := range n {
-		_, err := c.centres[i%len(c.centres)].Set(c.t.Context(), engine.Task{
+		_, err := c.centers[i%len(c.centers)].Set(c.t.Context(), engine.Task{
 			Topic: "orders", ID: fmt.Sprint(name, i), After: after + time.Duration(i)*10*time.Millisecond,
 		})
 		require.NoError(c.t, err)

@@ -71,7 +71,7 @@ func Members(t *testing.T, clients ...engine.Members) {
 func Runs(t *testing.T, clients ...engine.Members) {
 	c := &club{t: t, clients: clients}
 	c.testOneAfterTheOther()
-	c.testTwins()
+	c.testDuplicates()
 }
 
 // testOneAfterTheOther lets runs of one name follow each other. They may meet in the first beat at
@@ -96,24 +96,24 @@ func (c *club) testOneAfterTheOther() {
 	}
 }
 
-// testTwins lets two runs of one name beat at the same time. Both learn that, and for the others
+// testDuplicates lets two runs of one name beat at the same time. Both learn that, and for the others
 // they are one node that does not change.
-func (c *club) testTwins() {
-	c.run(0, "twin", "one", time.Hour)
-	begun := c.run(-1, "twin", "two", time.Hour)
-	one, two := c.run(0, "twin", "one", time.Hour), begun
+func (c *club) testDuplicates() {
+	c.run(0, "duplicate", "one", time.Hour)
+	begun := c.run(-1, "duplicate", "two", time.Hour)
+	one, two := c.run(0, "duplicate", "one", time.Hour), begun
 	metOne, metTwo := one.Other != "", false
 	for start := time.Now(); !metOne || !metTwo; time.Sleep(20 * time.Millisecond) {
 		require.Less(c.t, time.Since(start), patient, "they don't learn of each other: %v, %v", metOne, metTwo)
-		one, two = c.run(0, "twin", "one", time.Hour), c.run(-1, "twin", "two", time.Hour)
+		one, two = c.run(0, "duplicate", "one", time.Hour), c.run(-1, "duplicate", "two", time.Hour)
 		require.Contains(c.t, []string{"", "two"}, one.Other)
 		require.Contains(c.t, []string{"", "one"}, two.Other)
 		metOne, metTwo = metOne || one.Other != "", metTwo || two.Other != ""
 	}
 	for _, view := range []engine.View{one, two} {
-		require.Equal(c.t, []engine.Node{{Name: "twin"}}, view.Nodes)
+		require.Equal(c.t, []engine.Node{{Name: "duplicate"}}, view.Nodes)
 	}
-	c.leaveAll("twin")
+	c.leaveAll("duplicate")
 }
 
 // club is a few nodes. Each of them beats through one of the clients.

@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testParts checks that a caller who asks each part by itself, as a centre does, finds every task once, is told when each part
+// testParts checks that a caller who asks each part by itself, as a center does, finds every task once, is told when each part
 // has something due, and settles each outcome with its own part.
 func testParts(r *rig) {
 	parted := r.engine.(engine.Parted)

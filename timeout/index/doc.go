@@ -16,7 +16,7 @@
 // An index that is away, hangs or is full delays no call for long. The engine then asks the truth
 // for due tasks: slower, and just as right.
 //
-// The design is that of Alibaba's timeout centre (jobs in a database, ids in Redis) and of
+// The design is that of Alibaba's timeout center (jobs in a database, ids in Redis) and of
 // NetEase's scheduler (a queue in memory in front of a database). It adds three things: the repair,
 // the claim, and writing a task before queueing it.
 package index

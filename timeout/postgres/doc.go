@@ -1,5 +1,5 @@
 // Package postgres is an engine.Engine in a PostgreSQL database, version 12 or newer. It can set
-// tasks in the transaction of your own data, and suits centres with a database anyway.
+// tasks in the transaction of your own data, and suits centers with a database anyway.
 //
 // # How it works
 //

@@ -34,13 +34,13 @@ type Engine struct {
 	closed atomic.Bool
 	life   context.Context // ends with the engine
 	end    context.CancelFunc
-	parts  sync.WaitGroup // the herald, the calls of Wake and the looks
+	parts  sync.WaitGroup // the notifier, the calls of Wake and the looks
 
-	herald *herald
-	topics topics
-	counts counts
-	news   news
-	full   atomic.Pointer[time.Time] // when the server last had no room, or nil
+	notifier *notifier
+	topics   topics
+	counts   counts
+	news     news
+	full     atomic.Pointer[time.Time] // when the server last had no room, or nil
 
 	mu       sync.Mutex // guards the fields below, and the beginning of a part against Close
 	surveyAt time.Time  // next survey by Upkeep
@@ -59,7 +59,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
 	e.counts.known = make(map[int32]count)
-	e.herald = &herald{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
+	e.notifier = &notifier{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e
 }

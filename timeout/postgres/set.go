@@ -74,7 +74,7 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answ
 		return nil, err
 	}
 	if !via.foreign {
-		e.herald.tell(soonSet(tasks)...)
+		e.notifier.tell(soonSet(tasks)...)
 	}
 	for _, i := range indices {
 		if !done[i] {

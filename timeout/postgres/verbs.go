@@ -30,7 +30,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 	for n, i := range left {
 		answers[i] = others[n]
 	}
-	e.herald.tell(soonMoved(moves)...)
+	e.notifier.tell(soonMoved(moves)...)
 	return answers, nil
 }
 
@@ -97,7 +97,7 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 	if err == nil {
 		for i, answer := range answers {
 			if answer.Was == engine.Dead {
-				e.herald.tell(keys[i].Topic)
+				e.notifier.tell(keys[i].Topic)
 			}
 		}
 	}

@@ -44,16 +44,16 @@ func soonMoved(moves []engine.Move) []string {
 	return soonIn(len(moves), func(i int) (string, time.Time, time.Duration) { return moves[i].Topic, moves[i].Due, moves[i].After })
 }
 
-// herald collects the topics with a task due soon, for messages to other engines. The messages are
+// notifier collects the topics with a task due soon, for messages to other engines. The messages are
 // apart from the transactions that set tasks: the server commits notifying transactions one after
 // the other.
-type herald struct {
+type notifier struct {
 	mu     sync.Mutex
 	topics map[string]struct{}
 	ring   chan struct{}
 }
 
-func (h *herald) tell(topics ...string) {
+func (h *notifier) tell(topics ...string) {
 	if len(topics) == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (h *herald) tell(topics ...string) {
 }
 
 // take returns the collected topics, and forgets them.
-func (h *herald) take() []string {
+func (h *notifier) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	names := make([]string, 0, len(h.topics))
@@ -80,18 +80,18 @@ func (h *herald) take() []string {
 	return names
 }
 
-// spread sends the herald's topics until ctx ends. A message only saves time: one that fails is not
+// spread sends the notifier's topics until ctx ends. A message only saves time: one that fails is not
 // sent again.
 func (e *Engine) spread(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.herald.ring:
+		case <-e.notifier.ring:
 		}
 		within, cancel := context.WithTimeout(ctx, spreadTimeout)
 		_ = e.with(within, func(conn *pgxpool.Conn) error {
-			_, err := conn.Exec(within, e.sql.Notify, e.channel(), e.herald.take())
+			_, err := conn.Exec(within, e.sql.Notify, e.channel(), e.notifier.take())
 			return err
 		})
 		cancel()

@@ -17,9 +17,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// crowd are callers of a centre. Each sets new tasks one after the other, with a pause after each.
-type crowd struct {
-	centre *timeout.Center
+// pressure are callers of a center. Each sets new tasks one after the other, with a pause after each.
+type pressure struct {
+	center *timeout.Center
 	stop   atomic.Bool
 	all    sync.WaitGroup
 
@@ -29,7 +29,7 @@ type crowd struct {
 }
 
 // join has callers set tasks with the wanted ids.
-func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
+func (c *pressure) join(callers int, name string, wanted func(id string) bool) {
 	for caller := range callers {
 		c.all.Go(func() {
 			for i := 0; !c.stop.Load(); i++ {
@@ -38,7 +38,7 @@ func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 					continue
 				}
 				began := time.Now()
-				_, err := c.centre.Set(ctx, engine.Task{Topic: "orders", ID: id, After: time.Hour})
+				_, err := c.center.Set(ctx, engine.Task{Topic: "orders", ID: id, After: time.Hour})
 				c.note(time.Since(began), err)
 				time.Sleep(60 * time.Millisecond)
 			}
@@ -46,7 +46,7 @@ func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 	}
 }
 
-func (c *crowd) note(took time.Duration, err error) {
+func (c *pressure) note(took time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.took = append(c.took, took)
@@ -56,7 +56,7 @@ func (c *crowd) note(took time.Duration, err error) {
 }
 
 // heard returns how long the calls since the last time took, and their errors.
-func (c *crowd) heard() (took []time.Duration, errs []error) {
+func (c *pressure) heard() (took []time.Duration, errs []error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took, errs = c.took, c.errs
@@ -65,7 +65,7 @@ func (c *crowd) heard() (took []time.Duration, errs []error) {
 }
 
 // end has callers make no more calls, and waits for them.
-func (c *crowd) end() {
+func (c *pressure) end() {
 	c.stop.Store(true)
 	c.all.Wait()
 }
@@ -96,14 +96,14 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 			at := server{cluster.Nodes[0]}
 			at.URL += "?read_timeout=" + patience.String()
 			e := openEngine(t, at, redis.Config{})
-			centre, err := timeout.New(e, timeout.Config{})
+			center, err := timeout.New(e, timeout.Config{})
 			require.NoError(t, err)
-			_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16})
+			_, err = center.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16})
 			require.NoError(t, err)
 			victim, away := spare(t, cluster, e.Prefix())
 			isAway := func(id string) bool { return away[engine.Slot(id, 16)] }
 
-			others, own := &crowd{centre: centre}, &crowd{centre: centre}
+			others, own := &pressure{center: center}, &pressure{center: center}
 			others.join(48, "others", func(id string) bool { return !isAway(id) })
 			own.join(16, "own", isAway)
 			time.Sleep(time.Second)
@@ -136,7 +136,7 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 				return len(took) > 0 && len(errs) == 0
 			}, time.Minute, 200*time.Millisecond, "they are set again")
 			own.end()
-			require.NoError(t, centre.Close())
+			require.NoError(t, center.Close())
 		})
 	}
 }
@@ -147,9 +147,9 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
 	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	e := openEngine(t, server{cluster.Nodes[0]}, redis.Config{})
-	centre, err := timeout.New(e, timeout.Config{})
+	center, err := timeout.New(e, timeout.Config{})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Retries: -1})
+	_, err = center.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Retries: -1})
 	require.NoError(t, err)
 	victim, away := spare(t, cluster, e.Prefix())
 	var tasks, lost []engine.Task
@@ -167,7 +167,7 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, lost)
-	_, err = centre.SetAll(ctx, tasks)
+	_, err = center.SetAll(ctx, tasks)
 	require.NoError(t, err)
 	var tokens []engine.Token
 	for i := 0; len(tokens) < 90; i++ {
@@ -200,30 +200,30 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	for i, token := range tokens {
 		require.Equal(t, !away[engine.Slot(token.ID, 16)], held[i])
 	}
-	each(engine.Running)(centre.MoveAll(ctx, moves))
-	each(engine.Running)(centre.SetAll(ctx, tasks))
-	each(engine.Pending)(centre.MoveAll(ctx, moves))
-	each(engine.Pending)(centre.Replay(ctx, keys))
-	found, err := centre.GetAll(ctx, keys)
+	each(engine.Running)(center.MoveAll(ctx, moves))
+	each(engine.Running)(center.SetAll(ctx, tasks))
+	each(engine.Pending)(center.MoveAll(ctx, moves))
+	each(engine.Pending)(center.Replay(ctx, keys))
+	found, err := center.GetAll(ctx, keys)
 	require.ErrorIs(t, err, engine.ErrPartial)
 	for i, task := range found {
 		require.Equal(t, keys[i], task.Key())
 		require.Equal(t, away[engine.Slot(task.ID, 16)], task.State == engine.None)
 	}
-	each(engine.Pending)(centre.RemoveAll(ctx, removals))
+	each(engine.Pending)(center.RemoveAll(ctx, removals))
 
 	one := lost[0]
-	_, err = centre.Set(ctx, one)
+	_, err = center.Set(ctx, one)
 	require.Error(t, err)
-	_, err = centre.Get(ctx, one.Key())
+	_, err = center.Get(ctx, one.Key())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, engine.ErrNotFound, "nobody knows")
-	_, err = centre.Remove(ctx, one.Key())
+	_, err = center.Remove(ctx, one.Key())
 	require.Error(t, err)
-	_, err = centre.Feedback(ctx, engine.Token{Key: one.Key(), Lease: 1 << 20, Part: tokens[0].Part}, nil)
+	_, err = center.Feedback(ctx, engine.Token{Key: one.Key(), Lease: 1 << 20, Part: tokens[0].Part}, nil)
 	require.Error(t, err)
 	all := []engine.Task{one, one}
-	_, err = centre.SetAll(ctx, all)
+	_, err = center.SetAll(ctx, all)
 	require.Error(t, err, "nothing is known of any")
-	require.NoError(t, centre.Close())
+	require.NoError(t, center.Close())
 }

@@ -85,17 +85,17 @@ func (c *counting) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answe
 	return c.Engine.Set(ctx, tasks)
 }
 
-// BenchmarkSetSingly is about tasks set one by one, by so many goroutines, through a centre.
+// BenchmarkSetSingly is about tasks set one by one, by so many goroutines, through a center.
 func BenchmarkSetSingly(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 1024} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			server := startServer(b)
 			e := &counting{Engine: openEngine(b, server, redis.Config{})}
-			centre, err := timeout.New(e, timeout.Config{})
+			center, err := timeout.New(e, timeout.Config{})
 			require.NoError(b, err)
-			defer centre.Close()
+			defer center.Close()
 			tasks := slices.Concat(enginetest.Batches("bench", b.N, 10_000, time.Now().Add(time.Hour))...)
-			_, err = centre.Set(context.Background(), engine.Task{Topic: "bench", ID: "first", After: time.Hour})
+			_, err = center.Set(context.Background(), engine.Task{Topic: "bench", ID: "first", After: time.Hour})
 			require.NoError(b, err)
 			b.ReportAllocs()
 			before := server.cpu(b)
@@ -105,7 +105,7 @@ func BenchmarkSetSingly(b *testing.B) {
 			for range callers {
 				all.Go(func() error {
 					for i := next.Add(1) - 1; int(i) < len(tasks); i = next.Add(1) - 1 {
-						if _, err := centre.Set(context.Background(), tasks[i]); err != nil {
+						if _, err := center.Set(context.Background(), tasks[i]); err != nil {
 							return err
 						}
 					}

@@ -22,7 +22,7 @@ const (
 
 // Config is what an engine can be told. The zero value of each field means the default.
 type Config struct {
-	// Prefix is what all keys begin with, and the channel's name: centres with different ones
+	// Prefix is what all keys begin with, and the channel's name: centers with different ones
 	// know nothing of each other. At most 100 bytes, without braces. Empty means "timeout".
 	Prefix string
 

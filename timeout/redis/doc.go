@@ -1,4 +1,4 @@
-// Package redis keeps the tasks of a timeout centre in Redis 7.0 or newer, alone or as a
+// Package redis keeps the tasks of a timeout center in Redis 7.0 or newer, alone or as a
 // Cluster.
 //
 //	engine, err := redis.Open(ctx, "redis://localhost:6379/0", redis.Config{})
@@ -31,7 +31,7 @@
 // At its maxmemory Redis takes no new tasks. Done, dead and removed tasks must not fill it. While more
 // than three quarters of the maxmemory are in use, Upkeep deletes the oldest of them, until they have an
 // eighth. It begins with the slots that have the most, so a topic with few dead tasks keeps them. A
-// centre with the default TTL calls Upkeep every 15 s or more often: the new tasks of that time should fit into the
+// center with the default TTL calls Upkeep every 15 s or more often: the new tasks of that time should fit into the
 // last quarter.
 //
 // # How a topic grows

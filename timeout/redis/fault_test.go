@@ -108,7 +108,7 @@ func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, answers[0].Err, engine.ErrNotFound)
 	require.Equal(t, engine.None, get(t, second, "1").State)
-	withTopic(t, e, engine.Topic{Slots: 8}) // as the centre does; the second engine hasn't heard of it
+	withTopic(t, e, engine.Topic{Slots: 8}) // as the center does; the second engine hasn't heard of it
 	set(t, second, engine.Task{ID: "1"})
 	require.Equal(t, engine.Pending, get(t, e, "1").State)
 	leased := lease(t, e, time.Minute)

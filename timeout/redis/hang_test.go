@@ -52,9 +52,9 @@ func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	at := server{cluster.Nodes[0]}
 	at.URL += "?read_timeout=" + patience.String()
 	e := openEngine(t, at, redis.Config{})
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: 3 * time.Second})
+	_, err = center.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: 3 * time.Second})
 	require.NoError(t, err)
 	victim, away := spare(t, cluster, e.Prefix())
 	var own, others []engine.Task
@@ -66,14 +66,14 @@ func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 			others = append(others, task)
 		}
 	}
-	_, err = centre.SetAll(ctx, slices.Concat(own, others))
+	_, err = center.SetAll(ctx, slices.Concat(own, others))
 	require.NoError(t, err)
 	ran := &runs{late: make(map[string][]time.Duration)}
-	require.NoError(t, centre.Handle("orders", ran.handle))
+	require.NoError(t, center.Handle("orders", ran.handle))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	go func() { ended <- center.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 
 	require.Eventually(t, func() bool {
 		_, begun := ran.of(others[:1])
@@ -134,15 +134,15 @@ func TestWhileATopicGrowsAServerThatHangsMakesNoTaskOfTheOthersLate(t *testing.T
 	require.NotEmpty(t, others)
 	require.Less(t, len(others), len(tasks))
 
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ran := &runs{late: make(map[string][]time.Duration)}
-	require.NoError(t, centre.Handle("orders", ran.handle))
+	require.NoError(t, center.Handle("orders", ran.handle))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	victim.Pause(t)
-	go func() { ended <- centre.Run(running) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	go func() { ended <- center.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 	var late []time.Duration
 	require.Eventually(t, func() (all bool) {
 		late, all = ran.of(others)

@@ -146,9 +146,9 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startClusterOf(t, 3, "--cluster-require-full-coverage", "no")
 	e := openEngine(t, servers[0], redis.Config{})
-	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: time.Minute})
+	_, err = center.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: time.Minute})
 	require.NoError(t, err)
 	victim, away := spare(t, cluster, e.Prefix())
 	require.NotEmpty(t, away)
@@ -156,7 +156,7 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	var mu sync.Mutex
 	attempts, late := map[string]int{}, time.Duration(0)
 	release := make(chan struct{})
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
+	require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
 		if strings.HasPrefix(task.ID, "held-") {
 			<-release
 			return nil
@@ -169,7 +169,7 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	}))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
+	go func() { ended <- center.Run(running) }()
 	defer func() { stop(); require.NoError(t, <-ended) }()
 	var held, tasks []engine.Task
 	for i := range 20 {
@@ -183,7 +183,7 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	_, err = e.Set(ctx, append(held, tasks...))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		stats := centre.Stats() // none before the first look at the topics
+		stats := center.Stats() // none before the first look at the topics
 		return len(stats) == 1 && stats[0].Running == 20
 	}, time.Minute, 5*time.Millisecond)
 	victim.Kill(t)

@@ -90,22 +90,22 @@ func TestAServerOfAClusterThatStopsForMomentsLosesNoLease(t *testing.T) {
 	e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
 	withTopic(t, e, engine.Topic{Slots: 16, Lease: time.Hour})
 	victim, _ := spare(t, cluster, e.Prefix())
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Lease: time.Hour})
+	_, err = center.SetTopic(ctx, engine.Topic{Name: "orders", Lease: time.Hour})
 	require.NoError(t, err)
 	var tasks []engine.Task
 	for i := range 1000 {
 		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i) * 4 * time.Millisecond})
 	}
-	_, err = centre.SetAll(ctx, tasks)
+	_, err = center.SetAll(ctx, tasks)
 	require.NoError(t, err)
 	ran := &runs{late: make(map[string][]time.Duration)}
-	require.NoError(t, centre.Handle("orders", ran.handle))
+	require.NoError(t, center.Handle("orders", ran.handle))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	go func() { ended <- center.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 	for range 8 {
 		victim.Pause(t)
 		time.Sleep(300 * time.Millisecond)
@@ -129,24 +129,24 @@ func TestAClusterOfSlowServersRunsEachTaskOnce(t *testing.T) {
 	t.Parallel()
 	cluster := testserver.RedisCluster(t, 3, 0)
 	e := openFar(t, cluster, func(string) time.Duration { return 100 * time.Millisecond })
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ran := &runs{late: make(map[string][]time.Duration)}
 	var tasks []engine.Task
 	for _, topic := range []string{"orders", "bills"} {
-		_, err = centre.SetTopic(ctx, engine.Topic{Name: topic, Slots: 16, Lease: time.Hour})
+		_, err = center.SetTopic(ctx, engine.Topic{Name: topic, Slots: 16, Lease: time.Hour})
 		require.NoError(t, err)
-		require.NoError(t, centre.Handle(topic, ran.handle))
+		require.NoError(t, center.Handle(topic, ran.handle))
 		for i := range 500 {
 			tasks = append(tasks, engine.Task{Topic: topic, ID: fmt.Sprint(topic, i), After: time.Duration(i) * 4 * time.Millisecond})
 		}
 	}
-	_, err = centre.SetAll(ctx, tasks)
+	_, err = center.SetAll(ctx, tasks)
 	require.NoError(t, err)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	go func() { ended <- center.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 	require.Eventually(t, func() bool {
 		_, all := ran.of(tasks)
 		return all
@@ -183,10 +183,10 @@ func TestAServerFartherAwayThanTheOthersHasItsTurn(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	var far, all atomic.Int64
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
+	require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
 		all.Add(1)
 		if slots[engine.Slot(task.ID, 16)] {
 			far.Add(1)
@@ -196,8 +196,8 @@ func TestAServerFartherAwayThanTheOthersHasItsTurn(t *testing.T) {
 	}))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	go func() { ended <- center.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 	require.Eventually(t, func() bool { return far.Load() >= 5 }, time.Minute, time.Millisecond)
 	require.Less(t, all.Load(), int64(len(tasks)), "there was more on the others")
 }

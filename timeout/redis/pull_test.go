@@ -16,17 +16,17 @@ import (
 func TestTheFirstPullFindsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, sharedServer(t), redis.Config{})
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, centre.Close()) })
+	t.Cleanup(func() { require.NoError(t, center.Close()) })
 	empty := 0
 	for n := range 20 {
 		topic := fmt.Sprint("orders-", n)
-		_, err := centre.SetTopic(ctx, engine.Topic{Name: topic, Pull: true})
+		_, err := center.SetTopic(ctx, engine.Topic{Name: topic, Pull: true})
 		require.NoError(t, err)
-		_, err = centre.Set(ctx, engine.Task{Topic: topic, ID: "1"})
+		_, err = center.Set(ctx, engine.Task{Topic: topic, ID: "1"})
 		require.NoError(t, err)
-		leased, err := centre.Pull(ctx, timeout.Pull{Topic: topic})
+		leased, err := center.Pull(ctx, timeout.Pull{Topic: topic})
 		require.NoError(t, err)
 		if len(leased) == 0 {
 			empty++

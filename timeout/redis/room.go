@@ -19,8 +19,8 @@ type bound [3]int64
 
 var unbound = bound{math.MaxInt64, math.MaxInt64, math.MaxInt64}
 
-// crowd is the slots of a nearly full server.
-type crowd struct {
+// pressure is the slots of a nearly full server.
+type pressure struct {
 	excess int64 // bytes to be freed
 	least  int64 // bytes that the ended tasks may have in any case
 	slots  []*place
@@ -30,7 +30,7 @@ type crowd struct {
 // ended ones must not be the cause. So they make room while more than three quarters of it are in use, and
 // keep an eighth. In a Cluster each server has a maxmemory of its own.
 func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*place]bound, failed error) {
-	crowds := make(map[*goredis.Client]*crowd)
+	pressures := make(map[*goredis.Client]*pressure)
 	for _, l := range layouts {
 		for _, at := range l.places {
 			key := at.keys[0].(string)
@@ -38,10 +38,10 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 			if err != nil {
 				return nil, err
 			}
-			c, asked := crowds[client]
+			c, asked := pressures[client]
 			if !asked {
-				c, err = e.crowded(ctx, key)
-				crowds[client] = c
+				c, err = e.pressureOf(ctx, key)
+				pressures[client] = c
 				failed = errors.Join(failed, err)
 			}
 			if c != nil {
@@ -50,7 +50,7 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 		}
 	}
 	bounds = make(map[*place]bound)
-	for _, c := range crowds {
+	for _, c := range pressures {
 		if c != nil {
 			failed = errors.Join(failed, e.share(ctx, c, bounds))
 		}
@@ -58,8 +58,8 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 	return bounds, failed
 }
 
-// crowded returns a crowd without slots if the server of a key is nearly full, or else nil.
-func (e *Engine) crowded(ctx context.Context, key string) (c *crowd, err error) {
+// crowded returns a pressure without slots if the server of a key is nearly full, or else nil.
+func (e *Engine) pressureOf(ctx context.Context, key string) (c *pressure, err error) {
 	err = e.redis.OnKey(ctx, key, func(client *goredis.Client) error {
 		info, err := client.InfoMap(ctx, "memory").Result()
 		if err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) crowded(ctx context.Context, key string) (c *crowd, err error) 
 		used, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
 		most, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
 		if excess := used - most/4*3; most > 0 && excess > 0 {
-			c = &crowd{excess: excess, least: most / 8}
+			c = &pressure{excess: excess, least: most / 8}
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func (e *Engine) crowded(ctx context.Context, key string) (c *crowd, err error) 
 }
 
 // share deals the room for ended tasks out to slots. The slots with the most lose first.
-func (e *Engine) share(ctx context.Context, c *crowd, bounds map[*place]bound) error {
+func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound) error {
 	type weight struct {
 		counts bound
 		bytes  int64

@@ -48,19 +48,19 @@ func do(t *testing.T, s server, command ...any) {
 	require.NoError(t, s.client(t).Do(ctx, command...).Err())
 }
 
-// serving runs a centre on an engine that handles orders, and logs to log. It counts the tasks that have run.
+// serving runs a center on an engine that handles orders, and logs to log. It counts the tasks that have run.
 func serving(t *testing.T, e *redis.Engine, log *logtest.Log) (ran *atomic.Int64) {
 	t.Helper()
-	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: log.Logger(slog.LevelInfo)})
+	center, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: log.Logger(slog.LevelInfo)})
 	require.NoError(t, err)
 	ran = new(atomic.Int64)
-	require.NoError(t, centre.Handle("orders", func(context.Context, engine.Task) error { ran.Add(1); return nil }))
+	require.NoError(t, center.Handle("orders", func(context.Context, engine.Task) error { ran.Add(1); return nil }))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(running) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	go func() { ended <- center.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 	require.Eventually(t, func() bool {
-		stats := centre.Stats()
+		stats := center.Stats()
 		return len(stats) == 1 && len(stats[0].Slots) == 16
 	}, time.Minute, time.Millisecond)
 	return ran

@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-// rig is a centre over three shards, in a bubble. It counts the runs of each task.
+// rig is a center over three shards, in a bubble. It counts the runs of each task.
 type rig struct {
 	*timeout.Center
 	t      *testing.T
@@ -38,19 +38,19 @@ func inBubble(t *testing.T, f func(r *rig)) {
 			shards = append(shards, r.shards[len(r.shards)-1])
 		}
 		r.engine = overWith(t, sharded.Config{Logger: silent}, shards...)
-		centre, err := timeout.New(r.engine, timeout.Config{Topic: engine.Topic{Lease: 9 * time.Second}, Logger: silent})
+		center, err := timeout.New(r.engine, timeout.Config{Topic: engine.Topic{Lease: 9 * time.Second}, Logger: silent})
 		require.NoError(t, err)
-		r.Center = centre
+		r.Center = center
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
-		go func() { ran <- centre.Run(ctx) }()
+		go func() { ran <- center.Run(ctx) }()
 		t.Cleanup(func() {
 			for _, s := range r.shards {
 				s.is.Store(well)
 			}
 			cancel()
 			require.NoError(t, <-ran)
-			require.NoError(t, centre.Close())
+			require.NoError(t, center.Close())
 		})
 		f(r)
 	})

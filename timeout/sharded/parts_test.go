@@ -127,13 +127,13 @@ func TestTasksInAShardWithoutOwnSlotsAreRescued(t *testing.T) {
 		e := overWith(t, sharded.Config{Logger: silent}, slowly(t), slowly(t))
 		_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2, Lease: time.Second}, false)
 		require.NoError(t, err)
-		centre, err := timeout.New(e, timeout.Config{Node: "alive", Logger: silent})
+		center, err := timeout.New(e, timeout.Config{Node: "alive", Logger: silent})
 		require.NoError(t, err)
-		r := &rig{Center: centre, t: t, engine: e, ran: map[string]int{}}
+		r := &rig{Center: center, t: t, engine: e, ran: map[string]int{}}
 		r.handle(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
-		go func() { ran <- centre.Run(ctx) }()
+		go func() { ran <- center.Run(ctx) }()
 		var hanging sync.WaitGroup
 		hanging.Go(func() {
 			for ctx.Err() == nil {
@@ -148,7 +148,7 @@ func TestTasksInAShardWithoutOwnSlotsAreRescued(t *testing.T) {
 		require.Len(t, r.Stats()[0].Slots, 1)
 		require.Len(t, e.(engine.Parted).Parts("orders", r.Stats()[0].Slots), 1)
 		set := slices.Concat(ids("orders", 2, 20)...)
-		for _, id := range set { // not by this centre, which would learn of the shard
+		for _, id := range set { // not by this center, which would learn of the shard
 			_, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: id}})
 			require.NoError(t, err)
 		}
@@ -157,7 +157,7 @@ func TestTasksInAShardWithoutOwnSlotsAreRescued(t *testing.T) {
 		require.EqualValues(t, 20, r.Stats()[0].Rescued)
 		cancel()
 		require.NoError(t, <-ran)
-		require.NoError(t, centre.Close())
+		require.NoError(t, center.Close())
 		hanging.Wait()
 	})
 }

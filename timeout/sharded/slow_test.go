@@ -59,8 +59,8 @@ func slowBubble(t *testing.T, shards int, f func(r *slowRig)) {
 	})
 }
 
-// over makes a centre over an engine that runs until the end of the test.
-func (r *slowRig) centre(e engine.Engine, cfg timeout.Config) *timeout.Center {
+// over makes a center over an engine that runs until the end of the test.
+func (r *slowRig) center(e engine.Engine, cfg timeout.Config) *timeout.Center {
 	cfg.Logger = silent
 	c, err := timeout.New(e, cfg)
 	require.NoError(r.t, err)
@@ -86,7 +86,7 @@ func setTask(t *testing.T, c *timeout.Center, id string, after time.Duration) {
 	require.NoError(t, err)
 }
 
-// warm makes a first Pull, so that the desk knows the parts.
+// warm makes a first Pull, so that the dispatcher knows the parts.
 func warm(t *testing.T, c *timeout.Center) {
 	t.Helper()
 	leased, err := c.Pull(t.Context(), timeout.Pull{Topic: "orders", Wait: time.Second})
@@ -98,7 +98,7 @@ func warm(t *testing.T, c *timeout.Center) {
 func TestTheFirstPullFindsWhatIsDue(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		for n := range 20 {
 			topic := fmt.Sprint("orders-", n)
 			_, err := c.SetTopic(t.Context(), engine.Topic{Name: topic, Pull: true})
@@ -119,7 +119,7 @@ func TestAPullWithoutWaitGetsWhatTheRateAllows(t *testing.T) {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			slowBubble(t, 3, func(r *slowRig) {
 				t := r.t
-				c := r.centre(r.engine, timeout.Config{})
+				c := r.center(r.engine, timeout.Config{})
 				_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Rate: 100}) // a burst of 10
 				require.NoError(t, err)
 				warm(t, c)
@@ -142,7 +142,7 @@ func TestAPullWithoutWaitGetsWhatTheRateAllows(t *testing.T) {
 func TestAPullWithARateDoesNotWaitForAShardThatHangs(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Rate: 1})
 		require.NoError(t, err)
 		set := ids("orders", 3, 5)
@@ -169,7 +169,7 @@ func TestAPullWithARateDoesNotWaitForAShardThatHangs(t *testing.T) {
 func TestAPullWhileAllShardsHangIsAnError(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true})
 		require.NoError(t, err)
 		warm(t, c)
@@ -190,7 +190,7 @@ func TestAPullWhileAllShardsHangIsAnError(t *testing.T) {
 func TestAPullWhileTwoShardsRefuseAndOneHangsIsAnError(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true})
 		require.NoError(t, err)
 		warm(t, c)
@@ -211,7 +211,7 @@ func TestAPullWhileTwoShardsRefuseAndOneHangsIsAnError(t *testing.T) {
 func TestAPullWithAShortWaitGetsWhatALookFinds(t *testing.T) {
 	slowBubble(t, 1, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{Poll: time.Second})
+		c := r.center(r.engine, timeout.Config{Poll: time.Second})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true})
 		require.NoError(t, err)
 		set := ids("orders", 1, 2)[0]
@@ -238,7 +238,7 @@ func TestAPullWithAShortWaitGetsWhatALookFinds(t *testing.T) {
 func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour})
 		require.NoError(t, err)
 		pass(time.Minute)
@@ -254,7 +254,7 @@ func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 			quit <- err
 		}()
 		pass(time.Second)
-		setTask(t, c, set[0][0], 0) // the desk asks for it now
+		setTask(t, c, set[0][0], 0) // the dispatcher asks for it now
 		time.Sleep(time.Millisecond)
 		cancel()
 		require.Error(t, <-quit)
@@ -264,7 +264,7 @@ func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 	})
 }
 
-// member has a node take part without doing anything, as one that hangs.
+// member beats for a node that does nothing, as one that hangs.
 func (r *slowRig) member(name string) {
 	ctx := r.t.Context()
 	beat := func() {
@@ -296,7 +296,7 @@ func TestANodeRescuesInPartsWithoutASlotOfItsOwn(t *testing.T) {
 				for n := range 5 {
 					r.member(fmt.Sprint("hangs-", n))
 				}
-				node := r.centre(r.engine, timeout.Config{Node: "works"})
+				node := r.center(r.engine, timeout.Config{Node: "works"})
 				var ran atomic.Int64
 				require.NoError(t, node.Handle("orders", func(context.Context, engine.Task) error {
 					ran.Add(1)
@@ -324,7 +324,7 @@ func TestARescueWhileAShardWithABacklogIsAway(t *testing.T) {
 		_, err := r.engine.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 8, Lease: time.Second, Concurrency: 4}, false)
 		require.NoError(t, err)
 		r.member("hangs")
-		node := r.centre(r.engine, timeout.Config{Node: "works"})
+		node := r.center(r.engine, timeout.Config{Node: "works"})
 		var mu sync.Mutex
 		ran := map[string]int{}
 		require.NoError(t, node.Handle("orders", func(_ context.Context, task engine.Task) error {
@@ -407,7 +407,7 @@ func TestARescueAfterABacklogOfUnknownParts(t *testing.T) {
 		}
 		_, err = r.engine.Set(t.Context(), tasks)
 		require.NoError(t, err)
-		node := r.centre(u, timeout.Config{Node: "works"})
+		node := r.center(u, timeout.Config{Node: "works"})
 		var ran atomic.Int64
 		require.NoError(t, node.Handle("orders", func(context.Context, engine.Task) error {
 			time.Sleep(time.Millisecond)
@@ -424,7 +424,7 @@ func TestARescueAfterABacklogOfUnknownParts(t *testing.T) {
 func TestRateHoldsWhileAShardIsSlow(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Rate: 100}) // a burst of 10
 		require.NoError(t, err)
 		var mu sync.Mutex
@@ -465,7 +465,7 @@ func TestAPullIsNotLateWhileAShardHangs(t *testing.T) {
 				t.Run(fmt.Sprint(name, "/", most, "/", wait), func(t *testing.T) {
 					slowBubble(t, 3, func(r *slowRig) {
 						t := r.t
-						c := r.centre(r.engine, timeout.Config{})
+						c := r.center(r.engine, timeout.Config{})
 						_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour})
 						require.NoError(t, err)
 						warm(t, c)
@@ -509,7 +509,7 @@ func TestARescueDoesNotWaitForAShardThatHangs(t *testing.T) {
 		require.NoError(t, err)
 		r.member("hangs")
 		u := &unknown{Engine: r.engine}
-		node := r.centre(u, timeout.Config{Node: "works"})
+		node := r.center(u, timeout.Config{Node: "works"})
 		var mu sync.Mutex
 		attempts := map[string]int{}
 		require.NoError(t, node.Handle("orders", func(_ context.Context, task engine.Task) error {
@@ -550,7 +550,7 @@ func TestARescueDoesNotWaitForAShardThatHangs(t *testing.T) {
 func TestABurstHoldsWhileAShardIsSlow(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
-		c := r.centre(r.engine, timeout.Config{})
+		c := r.center(r.engine, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Rate: 100}) // a burst of 10
 		require.NoError(t, err)
 		var mu sync.Mutex
@@ -630,7 +630,7 @@ func TestACircuitIsTriedOnOneShardAtATime(t *testing.T) {
 			slowBubble(t, 3, func(r *slowRig) {
 				t := r.t
 				target := &hangs{took: 10 * time.Millisecond}
-				c := r.centre(r.engine, timeout.Config{All: true, Circuit: 5, CircuitWait: 5 * time.Second, Callers: map[string]timeout.Caller{"fake": target}})
+				c := r.center(r.engine, timeout.Config{All: true, Circuit: 5, CircuitWait: 5 * time.Second, Callers: map[string]timeout.Caller{"fake": target}})
 				for n := range 3 {
 					topic := fmt.Sprint("orders-", n)
 					_, err := c.SetTopic(t.Context(), engine.Topic{Name: topic, Backoff: time.Second, BackoffMax: time.Second, Callback: &engine.Callback{Kind: "fake", Target: "it"}})
@@ -701,7 +701,7 @@ func TestEachTaskRunsOnceWhateverShardsDo(t *testing.T) {
 				ran := map[string]int{}
 				early, running, most := 0, 0, 0
 				for _, node := range []string{"a", "b"} {
-					c := r.centre(r.engine, timeout.Config{Node: node, Concurrency: int(seed%2) * 4})
+					c := r.center(r.engine, timeout.Config{Node: node, Concurrency: int(seed%2) * 4})
 					require.NoError(t, c.Handle("orders", func(_ context.Context, task engine.Task) error {
 						mu.Lock()
 						ran[task.ID]++
@@ -813,7 +813,7 @@ func TestPullsGetEachTaskOnceWhateverShardsDo(t *testing.T) {
 			slowBubble(t, 3, func(r *slowRig) {
 				t := r.t
 				random := rand.New(rand.NewPCG(seed, 2))
-				c := r.centre(r.engine, timeout.Config{})
+				c := r.center(r.engine, timeout.Config{})
 				_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour})
 				require.NoError(t, err)
 				warm(t, c)
@@ -927,7 +927,7 @@ func TestPartsThatMove(t *testing.T) {
 	slowBubble(t, 3, func(r *slowRig) {
 		t := r.t
 		m := &moving{Engine: r.engine}
-		c := r.centre(m, timeout.Config{})
+		c := r.center(m, timeout.Config{})
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Lease: time.Hour, Concurrency: 8})
 		require.NoError(t, err)
 		var mu sync.Mutex

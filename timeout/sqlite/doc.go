@@ -1,4 +1,4 @@
-// Package sqlite keeps the tasks of a timeout centre in a file, for one machine. There is nothing to
+// Package sqlite keeps the tasks of a timeout center in a file, for one machine. There is nothing to
 // install, and the tasks survive a crash.
 //
 //	engine, err := sqlite.Open("tasks.db", sqlite.Config{})

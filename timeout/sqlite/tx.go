@@ -14,7 +14,7 @@ import (
 // if there is no such topic.
 //
 // The transaction should be short, because nobody else writes while it is open. It should begin
-// with BEGIN IMMEDIATE, or write before it reads. A running centre hears of the tasks soon after
+// with BEGIN IMMEDIATE, or write before it reads. A running center hears of the tasks soon after
 // the commit. An error about an invalid task wraps engine.ErrArgument; then nothing is changed.
 // After any other error the caller must roll the transaction back.
 func SetTx(ctx context.Context, tx *sql.Tx, tasks []engine.Task) ([]engine.Answer, error) {

@@ -9,14 +9,14 @@ import (
 const (
 	wakeLook = 100 * time.Millisecond // between two looks for changes of other connections
 	wakeRest = 250 * time.Millisecond // after a change: busy writers must not make looking expensive
-	wakeSoon = 5 * time.Second        // a centre that listens finds later tasks by itself
+	wakeSoon = 5 * time.Second        // a center that listens finds later tasks by itself
 )
 
 // Wake implements engine.Waker. SQLite counts the changes of other connections (PRAGMA
 // data_version). Beats and Ready are changes, too, so Wake also looks whether anybody has taken a
 // number. Then it wakes the topics whose first task waits for an earlier time than before, and those
-// with a task due within five seconds: a centre that listens asks as often by itself. A program with
-// the file to itself is not woken by its own changes, because its centre knows of them. If two centres
+// with a task due within five seconds: a center that listens asks as often by itself. A program with
+// the file to itself is not woken by its own changes, because its center knows of them. If two centers
 // share one Engine, its own changes wake both.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	e.wakers.Add(1)
@@ -76,7 +76,7 @@ func (e *Engine) first(ctx context.Context) (map[string]int64, error) {
 	return first, err
 }
 
-// changes differs after each change unknown to a centre.
+// changes differs after each change unknown to a center.
 type changes struct {
 	others int64 // version of the file
 	number int64 // last number taken, as of that version or later

@@ -1,4 +1,4 @@
-// Package timeoutclient is the client of timeoutd, a timeout centre served over HTTP. It needs neither
+// Package timeoutclient is the client of timeoutd, a timeout center served over HTTP. It needs neither
 // package timeout nor a driver of an engine.
 //
 //	client, err := timeoutclient.New("http://127.0.0.1:8077", timeoutclient.Config{Token: token})

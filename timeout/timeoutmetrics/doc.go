@@ -1,6 +1,6 @@
-// Package timeoutmetrics shows Prometheus what a timeout centre does.
+// Package timeoutmetrics shows Prometheus what a timeout center does.
 //
-//	prometheus.MustRegister(timeoutmetrics.New(centre))
+//	prometheus.MustRegister(timeoutmetrics.New(center))
 //
 // [New] has the figures of one node. They are read when they are scraped, and cost tasks nothing.
 // [NewTopics] has those of the engine, and asks it at each scrape. All nodes of an engine

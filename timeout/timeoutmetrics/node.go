@@ -46,20 +46,20 @@ func perTopic(name, help string) *prometheus.Desc {
 	return ofNode.Add("timeout_"+name, help, "topic")
 }
 
-// New returns a collector of the figures of a centre, as heartwheel_timeout_*, for each topic it serves. A registry
-// returns prometheus.AlreadyRegisteredError if another centre has the same labels. The centre may be closed before: its
-// counters stay. New panics without a centre.
-func New(centre *timeout.Center) prometheus.Collector {
-	if centre == nil {
-		panic("timeoutmetrics: New needs a centre")
+// New returns a collector of the figures of a center, as heartwheel_timeout_*, for each topic it serves. A registry
+// returns prometheus.AlreadyRegisteredError if another center has the same labels. The center may be closed before: its
+// counters stay. New panics without a center.
+func New(center *timeout.Center) prometheus.Collector {
+	if center == nil {
+		panic("timeoutmetrics: New needs a center")
 	}
 	return sink.Collector(ofNode, func(to sink.Sink) {
-		collectNode(to, centre.Node(), centre.View(), centre.OpenCircuits())
-		stats := centre.Stats()
+		collectNode(to, center.Node(), center.View(), center.OpenCircuits())
+		stats := center.Stats()
 		for _, s := range stats {
 			collectTopic(to, s)
 		}
-		collectUnserved(to, stats, centre.Unserved())
+		collectUnserved(to, stats, center.Unserved())
 	})
 }
 

@@ -73,28 +73,28 @@ func TestEachFigureOfANodeIsThereOnce(t *testing.T) {
 	require.EqualValues(t, s.Swept, got["swept_dead_total"])
 }
 
-// A centre with a topic shows both its own figures and the engine's.
-func TestACentreIsScraped(t *testing.T) {
+// A center with a topic shows both its own figures and the engine's.
+func TestACenterIsScraped(t *testing.T) {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{})
+	center, err := timeout.New(engine, timeout.Config{})
 	require.NoError(t, err)
-	defer centre.Close()
+	defer center.Close()
 	ran := make(chan struct{})
-	require.NoError(t, centre.Handle("t", func(context.Context, timeout.Task) error { close(ran); return nil }))
+	require.NoError(t, center.Handle("t", func(context.Context, timeout.Task) error { close(ran); return nil }))
 	for id, after := range map[string]time.Duration{"now": 0, "later": time.Hour} {
-		_, err = centre.Set(t.Context(), timeout.Task{Topic: "t", ID: id, After: after})
+		_, err = center.Set(t.Context(), timeout.Task{Topic: "t", ID: id, After: after})
 		require.NoError(t, err)
 	}
 	reg := prometheus.NewPedanticRegistry()
-	figures := New(centre)
-	reg.MustRegister(figures, NewTopics(centre, time.Minute))
-	require.ErrorAs(t, reg.Register(New(centre)), new(prometheus.AlreadyRegisteredError))
+	figures := New(center)
+	reg.MustRegister(figures, NewTopics(center, time.Minute))
+	require.ErrorAs(t, reg.Register(New(center)), new(prometheus.AlreadyRegisteredError))
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
+	go func() { ended <- center.Run(ctx) }()
 	<-ran
 	require.Eventually(t, func() bool { return gather(t, reg)["done_total"] == 1 }, time.Minute, 10*time.Millisecond)
 	got := gather(t, reg)
@@ -152,7 +152,7 @@ func TestAnEngineThatDoesNotAnswerIsDown(t *testing.T) {
 }
 
 func TestWhatCanNotBeScrapedIsRefused(t *testing.T) {
-	require.PanicsWithValue(t, "timeoutmetrics: New needs a centre", func() { New(nil) })
+	require.PanicsWithValue(t, "timeoutmetrics: New needs a center", func() { New(nil) })
 	require.PanicsWithValue(t, "timeoutmetrics: NewTopics needs a Counter", func() { NewTopics(nil, time.Second) })
 	require.PanicsWithValue(t, "timeoutmetrics: wait 0s, must be positive", func() { NewTopics(silent{}, 0) })
 }

@@ -26,13 +26,13 @@ func run(ctx context.Context, file string) error {
 		return err
 	}
 	defer store.Close()
-	centre, err := timeout.New(store, timeout.Config{})
+	center, err := timeout.New(store, timeout.Config{})
 	if err != nil {
 		return err
 	}
-	defer centre.Close()
+	defer center.Close()
 
-	err = centre.Handle("unpaid", func(_ context.Context, task timeout.Task) error {
+	err = center.Handle("unpaid", func(_ context.Context, task timeout.Task) error {
 		log.Println("cancel order", task.ID)
 		return nil // done; after an error it is tried again
 	})
@@ -40,12 +40,12 @@ func run(ctx context.Context, file string) error {
 		return err
 	}
 	for _, order := range []string{"4711", "4712"} {
-		if _, err := centre.Set(ctx, timeout.Task{Topic: "unpaid", ID: order, After: 3 * time.Second}); err != nil {
+		if _, err := center.Set(ctx, timeout.Task{Topic: "unpaid", ID: order, After: 3 * time.Second}); err != nil {
 			return err
 		}
 	}
-	if _, err := centre.Remove(ctx, timeout.Key{Topic: "unpaid", ID: "4711"}); err != nil { // it is paid
+	if _, err := center.Remove(ctx, timeout.Key{Topic: "unpaid", ID: "4711"}); err != nil { // it is paid
 		return err
 	}
-	return centre.Run(ctx) // until Ctrl-C; it waits for handlers
+	return center.Run(ctx) // until Ctrl-C; it waits for handlers
 }

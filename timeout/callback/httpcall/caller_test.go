@@ -137,32 +137,32 @@ func TestAPathThatIsMissingHoldsUpNoOtherOfItsHost(t *testing.T) {
 	store, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	defer store.Close()
-	centre, err := timeout.New(store, timeout.Config{
+	center, err := timeout.New(store, timeout.Config{
 		Callers: map[string]timeout.Caller{Kind: open(t, Config{Allow: here})}, CircuitWait: time.Hour, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	defer centre.Close()
+	defer center.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
-	go func() { ran <- centre.Run(ctx) }()
+	go func() { ran <- center.Run(ctx) }()
 	defer func() { cancel(); <-ran }()
 	for _, topic := range []string{"bad", "good"} {
 		call := to(server.URL + "/" + topic)
-		_, err = centre.SetTopic(t.Context(), timeout.Topic{Name: topic, Callback: &call, Retries: 2, Backoff: time.Millisecond})
+		_, err = center.SetTopic(t.Context(), timeout.Topic{Name: topic, Callback: &call, Retries: 2, Backoff: time.Millisecond})
 		require.NoError(t, err)
 		tasks := make([]timeout.Task, 200)
 		for i := range tasks {
 			tasks[i] = timeout.Task{Topic: topic, ID: strconv.Itoa(i)}
 		}
-		_, err = centre.SetAll(t.Context(), tasks)
+		_, err = center.SetAll(t.Context(), tasks)
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
-			counts, err := centre.Count(t.Context(), topic)
+			counts, err := center.Count(t.Context(), topic)
 			return err == nil && counts.Pending+counts.Running == 0
 		}, time.Minute, 5*time.Millisecond, topic)
 	}
 	require.EqualValues(t, 200, good.Load())
-	require.Empty(t, centre.OpenCircuits())
+	require.Empty(t, center.OpenCircuits())
 }
 
 func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {

@@ -27,7 +27,7 @@
 //     followed, in seconds or as a date, up to MaxRetryAfter.
 //
 // An answer below 500 proves that the host lives, but for 408 and 429. All other answers, timeouts and refused
-// connections are failures of the host, final or not. After several of them in a row the centre makes no calls to the
+// connections are failures of the host, final or not. After several of them in a row the center makes no calls to the
 // host for a while, but one now and then as a trial (see timeout.Config.Circuit). So a task or a path that the host
 // refuses costs no more than its own attempts.
 //

@@ -45,7 +45,7 @@ func Example() {
 	}
 	defer calls.Close()
 
-	// A centre does this, with timeout.Config{Callers: map[string]timeout.Caller{httpcall.Kind: calls}}.
+	// A center does this, with timeout.Config{Callers: map[string]timeout.Caller{httpcall.Kind: calls}}.
 	task := timeout.Task{Topic: "orders", ID: "4711", Version: 12, Attempts: 1, Payload: []byte(`{"paid":false}`)}
 	err = calls.Call(context.Background(), task, timeout.Callback{Kind: httpcall.Kind, Target: target.URL})
 	fmt.Println(err)

@@ -69,7 +69,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	limit := cmp.Or(call.Timeout, c.cfg.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
-	_, err := c.js.PublishMsg(ctx, message(ctx, task, call), jetstream.WithRetryAttempts(0)) // the centre tries again
+	_, err := c.js.PublishMsg(ctx, message(ctx, task, call), jetstream.WithRetryAttempts(0)) // the center tries again
 	if err == nil {
 		return nil
 	}

@@ -103,7 +103,7 @@ func TestASubjectWithoutAStreamIsTriedAgainUntilThereIsOne(t *testing.T) {
 	before := js.Conn().Stats().OutMsgs
 	err := c.Call(t.Context(), task, to("orders.due"))
 	require.ErrorIs(t, err, jetstream.ErrNoStreamResponse)
-	require.Equal(t, before+1, js.Conn().Stats().OutMsgs, "the centre tries again, not the client")
+	require.Equal(t, before+1, js.Conn().Stats().OutMsgs, "the center tries again, not the client")
 	require.ErrorContains(t, err, "orders.due")
 	require.False(t, timeout.IsPermanent(err))
 	st := stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})

@@ -1,7 +1,7 @@
 // Package together has the tests of several drivers together. They are a module of their own: a
 // module's tests are among its requirements, and a user of one engine wants no other's.
 //
-// The lists below name the tests of the whole timeout centre: of each promise, fault and outage. Names after
+// The lists below name the tests of the whole timeout center: of each promise, fault and outage. Names after
 // "enginetest:" are in the suite of every engine.
 //
 // # The test of each promise
@@ -22,7 +22,7 @@
 //     `TestPlaceIsVisitedInTimeAndByTake`, `TestMovesThatReturnTrueHold`
 //   - B5 drain: `TestKeyedDrain`, `TestKeyedDrainTakesWhatWaitsForAWorkerToo`
 //   - C1, C3 stopping: `TestGracefulEnd`, `TestStoppingHandsBackWhatWasNotBegun`, `TestAStuckTargetLeavesRoomForOthers`
-//   - C2, C11, D5 callbacks: `TestATargetGetsThePayloadAndAllThatIsPromised`, `TestACentreCallsTargetsOfAllKinds`
+//   - C2, C11, D5 callbacks: `TestATargetGetsThePayloadAndAllThatIsPromised`, `TestACenterCallsTargetsOfAllKinds`
 //   - C4 bad targets: `TestAMethodOrHeaderThatCantBeIsRefusedWhenItIsSet`, `TestWhatIsNoTargetIsRefusedWhenItIsSet`
 //   - C5, C6, C14, F-4, F-5, F-6 keys by slot, bounded: `TestNoScriptHoldsUpAServerWithManyTasks`
 //   - C7, C8, F-7 by id: enginetest: `StatesKept`, `StatesForgotten`, `Batches`
@@ -66,7 +66,7 @@
 //
 // # The test of each fault
 //
-// These are faults of the designs behind the centre, and of today's products.
+// These are faults of the designs behind the center, and of today's products.
 //
 //   - F1 a gap in ticking: `TestFlaw1AGapInTickingLeavesNothingBehind`
 //   - F2 a short delay is lost: `TestFlaw2ADelayShorterThanATickIsKept`
@@ -151,7 +151,7 @@
 //   - a node hangs, and beats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
 //   - a stopped node beside sums: `TestTheSumsOfThreeProcessesOfWhichOneIsStopped`
 //   - two processes of one name: `TestTwoProcessesWithOneNameAreTold`, `TestTwoNodesOfOneNameAreTold`,
-//     `TestARestartUnderTheSameNameIsNoTwin`, `TestTwoProcessesOfOneNameAreTold`, enginetest: `Members`
+//     `TestARestartUnderTheSameNameIsNoDuplicate`, `TestTwoProcessesOfOneNameAreTold`, enginetest: `Members`
 //   - a stalled store: `TestReadyAgainSoonAfterAStallOfTheStore`
 //   - endless load: enginetest: `DeadLetters`; `TestEndedTasksDoNotFillAServer`, `TestTheLogIsDeletedAsLongAsLoadLasts`
 package together

@@ -16,7 +16,7 @@ const (
 
 // Config has the settings of Members. The zero value of each field means the default.
 type Config struct {
-	// Prefix begins all keys. Centres with different prefixes know nothing of each other. At
+	// Prefix begins all keys. Centers with different prefixes know nothing of each other. At
 	// most 1024 bytes. Empty means "/timeout/members/". End it with the separator of your
 	// keys, such as a slash, so that no other prefix begins with it.
 	Prefix string

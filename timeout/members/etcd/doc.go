@@ -1,13 +1,13 @@
-// Package etcd lets timeout centres find each other through etcd, 3.4 or newer. A node is a key
+// Package etcd lets timeout centers find each other through etcd, 3.4 or newer. A node is a key
 // with a lease. If no beat comes for the time of the lease, etcd removes the key. The node with
 // the oldest key leads.
 //
 //	members, err := etcd.Open([]string{"http://10.0.0.1:2379"}, etcd.Config{})
 //	...
 //	defer members.Close()
-//	centre, err := timeout.New(engine, timeout.Config{Members: members})
+//	center, err := timeout.New(engine, timeout.Config{Members: members})
 //
-// An engine knows its nodes without this package. Use it for many centres, to take the beats off
+// An engine knows its nodes without this package. Use it for many centers, to take the beats off
 // the engine, or to notice at once when a node comes or goes: Members is an engine.Watcher.
 //
 // # What it costs
@@ -18,7 +18,7 @@
 //
 // # While etcd is away
 //
-// A beat fails after half the ttl, or after a second if that is longer. Centres go on with the
+// A beat fails after half the ttl, or after a second if that is longer. Centers go on with the
 // last view, but topics with limits for all nodes stop after the ttl. No lease ends while no server is there to end it, and each has its whole time again
 // when a server comes back. So after an outage the view is mostly the one from before. If its
 // lease has ended, a node joins again with its next beat, in the last place.

@@ -161,7 +161,7 @@ func wrap(what, name string, err error) error {
 	return fmt.Errorf("timeout/members/etcd: %s of node %s: %w", what, name, err)
 }
 
-// patience returns how long a beat may take. It leaves the centre time for another beat.
+// patience returns how long a beat may take. It leaves the center time for another beat.
 func patience(ttl time.Duration) time.Duration { return max(ttl/2, time.Second) }
 
 // seconds rounds up.

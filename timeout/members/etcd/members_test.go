@@ -45,7 +45,7 @@ func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	enginetest.Runs(t, open(t, s), open(t, s))
-	memberstest.Twins(t, open(t, s), open(t, s))
+	memberstest.Duplicates(t, open(t, s), open(t, s))
 }
 
 func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
@@ -131,11 +131,11 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 			s := testserver.Etcd(t)
 			other := open(t, s)
 			beat(t, other, "other", long)
-			centre, stop := memberstest.Serve(t, open(t, s))
+			center, stop := memberstest.Serve(t, open(t, s))
 			defer stop()
 			changes, end := watch(other)
 			changes.Await(t, "one at the beginning")
-			memberstest.Away(t, s, centre, other, changes, outage)
+			memberstest.Away(t, s, center, other, changes, outage)
 			require.NoError(t, end())
 		})
 	}

@@ -1,13 +1,13 @@
-// Package zookeeper lets timeout centres find each other through ZooKeeper. A node is a session
+// Package zookeeper lets timeout centers find each other through ZooKeeper. A node is a session
 // with an ephemeral sequential znode. When the session ends, ZooKeeper removes the znode. The
 // node with the smallest number leads.
 //
 //	members, err := zookeeper.Open([]string{"10.0.0.1:2181"}, zookeeper.Config{})
 //	...
 //	defer members.Close()
-//	centre, err := timeout.New(engine, timeout.Config{Members: members})
+//	center, err := timeout.New(engine, timeout.Config{Members: members})
 //
-// An engine knows its nodes without this package. Use it for many centres, to take the beats off
+// An engine knows its nodes without this package. Use it for many centers, to take the beats off
 // the engine, or to notice at once when a node comes or goes: Members is an engine.Watcher.
 //
 // Each node has a session of its own, because the ttl of its beats is the session's timeout. So
@@ -31,7 +31,7 @@
 //
 // # While ZooKeeper is away
 //
-// A beat fails after half the ttl, or after a second if that is longer. Centres go on with the
+// A beat fails after half the ttl, or after a second if that is longer. Centers go on with the
 // last view, but topics with limits for all nodes stop after the ttl. If ZooKeeper has lowered the ttl, it ends
 // sessions before that, and more than the limit can run. Sessions do not end while no server is there to end them. If its session has ended,
 // a node joins again with its next beat, in the last place.

@@ -98,7 +98,7 @@ func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
 	enginetest.Runs(t, open(t, s), open(t, s))
-	memberstest.Twins(t, open(t, s), open(t, s))
+	memberstest.Duplicates(t, open(t, s), open(t, s))
 }
 
 // Each run of a process is a node of its own.
@@ -163,7 +163,7 @@ func TestAZombieJoinsAsTheLast(t *testing.T) {
 	require.Equal(t, []string{"heir", "zombie"}, names(awake))
 }
 
-// The process lives, and with it the session; the centre hangs.
+// The process lives, and with it the session; the center hangs.
 func TestANodeThatBeatsNoMoreIsMissed(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
@@ -174,7 +174,7 @@ func TestANodeThatBeatsNoMoreIsMissed(t *testing.T) {
 	require.Equal(t, []string{"other", "hangs"}, names(awake))
 }
 
-// The call of its last beat asks one server after the other, and joins when the centre has hung for long.
+// The call of its last beat asks one server after the other, and joins when the center has hung for long.
 func TestABeatThatNobodyWaitsForAnyMoreMakesNoMember(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
@@ -355,13 +355,13 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 	s := testserver.ZooKeeper(t)
 	other := open(t, s)
 	beat(t, other, "other", long)
-	centre, stop := memberstest.Serve(t, open(t, s))
+	center, stop := memberstest.Serve(t, open(t, s))
 	defer stop()
 	changes, end := watch(other)
 	changes.Await(t, "one at the beginning")
 	for _, name := range []string{"killed", "paused"} {
 		t.Run(name, func(t *testing.T) {
-			memberstest.Away(t, s, centre, other, changes, memberstest.Outages[name])
+			memberstest.Away(t, s, center, other, changes, memberstest.Outages[name])
 		})
 	}
 	require.NoError(t, end())

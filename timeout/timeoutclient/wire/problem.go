@@ -6,7 +6,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Statuses are the HTTP statuses of a centre's errors.
+// Statuses are the HTTP statuses of a center's errors.
 var Statuses = []struct {
 	Err    error
 	Status int

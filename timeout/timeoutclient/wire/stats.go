@@ -4,7 +4,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Stats are the figures of a centre. Each topic has the figures of this node in Here, and those of all
+// Stats are the figures of a center. Each topic has the figures of this node in Here, and those of all
 // nodes that have answered in All.
 type Stats struct {
 	At       Instant      `json:"at"`

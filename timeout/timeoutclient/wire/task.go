@@ -17,7 +17,7 @@ type When struct {
 	After *Duration `json:"after,omitempty"`
 }
 
-// Read returns the time as a centre takes it. The error wraps engine.ErrArgument.
+// Read returns the time as a center takes it. The error wraps engine.ErrArgument.
 func (w When) Read() (due time.Time, after time.Duration, err error) {
 	if w.Due != nil && w.After != nil {
 		return due, after, fmt.Errorf("%w: due %v and after %v, must be one of them", engine.ErrArgument, w.Due.Time, time.Duration(*w.After))
@@ -84,7 +84,7 @@ type Callback struct {
 	Final   []int             `json:"final,omitempty"`
 }
 
-// Read returns the callback as a centre takes it. Nil stays nil.
+// Read returns the callback as a center takes it. Nil stays nil.
 func (c *Callback) Read() *engine.Callback {
 	if c == nil {
 		return nil
@@ -180,7 +180,7 @@ type Execution struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-// WhenOf returns an action time, rounded up to milliseconds: nothing is due early. A centre has
+// WhenOf returns an action time, rounded up to milliseconds: nothing is due early. A center has
 // refused both a due and an after.
 func WhenOf(due time.Time, after time.Duration) When {
 	var when When

@@ -41,7 +41,7 @@ func TopicOf(t engine.Topic) Topic {
 	}
 }
 
-// Read returns the topic as a centre takes it.
+// Read returns the topic as a center takes it.
 func (t Topic) Read() engine.Topic {
 	return engine.Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),

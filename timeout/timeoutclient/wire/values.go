@@ -61,7 +61,7 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if when.IsZero() { // it means none to a centre
+	if when.IsZero() { // it means none to a center
 		return fmt.Errorf("%w: action time %v, must be in the years 1970 to 9999", engine.ErrArgument, when)
 	}
 	i.Time = when

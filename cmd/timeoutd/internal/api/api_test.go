@@ -451,7 +451,7 @@ func TestDeadLetters(t *testing.T) {
 	broken <- true
 	for i := range 1200 {
 		require.NoError(t, func() error {
-			_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint("d", i%600)})
+			_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint("d", i%600)})
 			return err
 		}())
 	}
@@ -614,13 +614,13 @@ func TestStats(t *testing.T) {
 	}, "all is counted")
 	stats := get[wire.Stats](s, "/v1/stats")
 	require.Equal(t, "an engine", stats.Engine)
-	require.Equal(t, s.centre.Node(), stats.Members.Leader)
+	require.Equal(t, s.center.Node(), stats.Members.Leader)
 	for _, owner := range stats.Topics[2].Owners {
-		require.Equal(t, s.centre.Node(), owner)
+		require.Equal(t, s.center.Node(), owner)
 	}
 	require.Equal(t, []string{"", "", "", "", "", "", "", ""}, stats.Topics[1].Owners)
 	members := get[wire.Members](s, "/v1/members")
-	require.Equal(t, s.centre.Node(), members.Nodes[0].Name)
+	require.Equal(t, s.center.Node(), members.Nodes[0].Name)
 	require.Equal(t, []string{engine.HandlersOnly, "fails", "works"}, members.Nodes[0].Topics)
 
 	metrics := s.ask(http.StatusOK, http.MethodGet, "/metrics", "")
@@ -674,7 +674,7 @@ func TestHealth(t *testing.T) {
 	why = errBroken
 	require.Contains(t, s.ask(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""), "it is broken")
 	why = nil
-	require.NoError(t, s.centre.Close())
+	require.NoError(t, s.center.Close())
 	eventually(t, func() bool { return s.raw(http.MethodGet, "/readyz", "").status == http.StatusServiceUnavailable }, "it is not ready")
 	s.ask(http.StatusServiceUnavailable, http.MethodGet, "/readyz", "")
 	s.ask(http.StatusOK, http.MethodGet, "/healthz", "")
@@ -723,7 +723,7 @@ func TestManyLargePayloads(t *testing.T) {
 	s := start(t, Config{})
 	var keys []string
 	for i := range 18 {
-		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint(i), After: time.Hour, Payload: make([]byte, 1<<20)})
+		_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint(i), After: time.Hour, Payload: make([]byte, 1<<20)})
 		require.NoError(t, err)
 		keys = append(keys, fmt.Sprintf(`{"topic":"t","id":"%d"}`, i))
 	}
@@ -755,7 +755,7 @@ func TestAnswersWithLargePayloadsWaitForRoom(t *testing.T) {
 	s := start(t, Config{})
 	s.handler.patience = time.Millisecond
 	for id, size := range map[string]int{"long": smallBody + 1, "short": 10} {
-		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: id, After: time.Hour, Payload: make([]byte, size)})
+		_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: id, After: time.Hour, Payload: make([]byte, size)})
 		require.NoError(t, err)
 	}
 	ask := func(id string) answered {

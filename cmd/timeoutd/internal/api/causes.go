@@ -12,7 +12,7 @@ const maxCauses = 200
 
 func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request, name string) error {
 	query := r.URL.Query()
-	topic, err := h.centre.Topic(r.Context(), name)
+	topic, err := h.center.Topic(r.Context(), name)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 const deadBudget = 5 * time.Second
 
 func (h *Handler) replayDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return h.centre.Replay(ctx, wire.Each(tasks, timeout.Task.Key))
+	return h.center.Replay(ctx, wire.Each(tasks, timeout.Task.Key))
 }
 
 // dropTasks removes the given tasks if they are dead, and of the given version, if any.
@@ -33,13 +33,13 @@ func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
 		}
 		removals[i].State = timeout.Dead
 	}
-	found, err := h.centre.RemoveAll(r.Context(), removals)
+	found, err := h.center.RemoveAll(r.Context(), removals)
 	return h.tellAll(w, r, found, err, func(int) effect { return removable })
 }
 
 // dropDead removes dead tasks in the versions listed. So a task set anew meanwhile stays.
 func (h *Handler) dropDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return h.centre.RemoveAll(ctx, wire.Each(tasks, func(task timeout.Task) timeout.Removal {
+	return h.center.RemoveAll(ctx, wire.Each(tasks, func(task timeout.Task) timeout.Removal {
 		return timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
 	}))
 }
@@ -52,7 +52,7 @@ type clearing func(context.Context, []timeout.Task) ([]timeout.Answer, error)
 func (h *Handler) clearDead(has effect, do clearing) serving {
 	return ofTopic(func(w http.ResponseWriter, r *http.Request, name string) error {
 		query := r.URL.Query()
-		topic, err := h.centre.Topic(r.Context(), name)
+		topic, err := h.center.Topic(r.Context(), name)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func
 	query := timeout.Query{Topic: topic, State: timeout.Dead, Limit: 500, OmitPayload: true}
 	var first time.Time // when the first call began
 	if cursor == "" {
-		first, err = h.centre.Now(ctx)
+		first, err = h.center.Now(ctx)
 	} else {
 		first, query.Cursor, err = parseCursor(cursor)
 	}
@@ -89,11 +89,11 @@ func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func
 		return "", err
 	}
 	for until := time.Now().Add(deadBudget); ; {
-		page, err := h.centre.List(ctx, query)
+		page, err := h.center.List(ctx, query)
 		if err != nil {
 			return "", err
 		}
-		now, err := h.centre.Now(ctx)
+		now, err := h.center.Now(ctx)
 		if err != nil {
 			return "", err
 		}

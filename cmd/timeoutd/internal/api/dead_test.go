@@ -132,7 +132,7 @@ func TestDeadTasksGoOnWithACursor(t *testing.T) {
 	require.Len(t, told.Causes, maxCauses)
 	require.EqualValues(t, 1100-maxCauses, told.Other)
 
-	page, err := s.centre.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Dead, Limit: 500})
+	page, err := s.center.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Dead, Limit: 500})
 	require.NoError(t, err)
 	left := 1100 - len(page.Tasks)
 	rest := causes(fmt.Sprintf("%d.%s", time.Now().UnixMilli(), page.Next))
@@ -263,7 +263,7 @@ func TestAllDeadTasksAreReplayed(t *testing.T) {
 
 func replaysAll(t *testing.T, e engine.Engine) {
 	s := startOn(t, e, Config{})
-	require.NoError(t, s.centre.Handle("t", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	require.NoError(t, s.center.Handle("t", func(context.Context, timeout.Task) error { return errors.New("no") }))
 	s.run(nil)
 	state := func(id string) wire.Task { return get[wire.Task](s, "/v1/topics/t/tasks/"+id) }
 	for i := range 3 {

@@ -51,7 +51,7 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	settled, err := h.centre.Feedback(r.Context(), token, failure)
+	settled, err := h.center.Feedback(r.Context(), token, failure)
 	return answer(w, wire.Settled{Settled: settled}, err)
 }
 

@@ -52,7 +52,7 @@ type Config struct {
 	// ready.
 	Ready func() error
 
-	// SignedFeedback says that the centre has FeedbackKeys: then the token of a lease is all that
+	// SignedFeedback says that the center has FeedbackKeys: then the token of a lease is all that
 	// /v1/feedback and /v1/extend ask for. Otherwise they need scope work.
 	SignedFeedback bool
 
@@ -103,7 +103,7 @@ func (cfg Config) Validate() error {
 // time.
 type Handler struct {
 	cfg    Config
-	centre *timeout.Center
+	center *timeout.Center
 	access access
 	mux    *http.ServeMux
 	bodies *semaphore.Weighted // bytes of the bodies in memory
@@ -122,13 +122,13 @@ type Handler struct {
 	patience time.Duration // bodyPatience, except in tests
 }
 
-// New makes a Handler for a centre. The error wraps timeout.ErrArgument.
-func New(centre *timeout.Center, cfg Config) (*Handler, error) {
+// New makes a Handler for a center. The error wraps timeout.ErrArgument.
+func New(center *timeout.Center, cfg Config) (*Handler, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	h := &Handler{cfg: cfg, centre: centre, access: newAccess(cfg.Tokens, cfg.AnyHost), mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
+	h := &Handler{cfg: cfg, center: center, access: newAccess(cfg.Tokens, cfg.AnyHost), mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
 	h.stats.share = freshShare
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
@@ -183,8 +183,8 @@ func (h *Handler) routes() []route {
 		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
 		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.patchTopic)},
 		{"DELETE /v1/topics/{topic}", Admin, empty(ofTopic(h.dropTopic))},
-		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.centre.Pause)))},
-		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.centre.Resume)))},
+		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.center.Pause)))},
+		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.center.Resume)))},
 		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, ofTopic(h.listCauses)},
 		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, empty(h.clearDead(replayable, h.replayDead))},
 		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, empty(h.clearDead(removable, h.dropDead))},

@@ -36,7 +36,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	why, err := h.ready.get(r.Context(), func() (string, bool) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
 		defer cancel()
-		err := h.centre.Ready(ctx)
+		err := h.center.Ready(ctx)
 		switch { // anybody may ask, and the error can name the engine
 		case errors.Is(err, timeout.ErrFull):
 			return "the engine has no room for tasks, and finishes those that it has", false

@@ -73,7 +73,7 @@ func (h *Handler) read(r *http.Request, keys []timeout.Key) ([]wire.Task, error)
 	var keep func(int64) // the size
 	for len(tasks) < len(keys) {
 		chunk := keys[len(tasks):min(len(tasks)+getSize, len(keys))]
-		found, err := h.centre.GetAll(ctx, chunk)
+		found, err := h.center.GetAll(ctx, chunk)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.centre.SetAll(r.Context(), tasks)
+	found, err := h.center.SetAll(r.Context(), tasks)
 	return h.tellAll(w, r, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })
 }
 
@@ -133,7 +133,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.centre.MoveAll(r.Context(), moves)
+	found, err := h.center.MoveAll(r.Context(), moves)
 	return h.tellAll(w, r, found, err, func(int) effect { return movable })
 }
 
@@ -142,7 +142,7 @@ func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.centre.RemoveAll(r.Context(), removals)
+	found, err := h.center.RemoveAll(r.Context(), removals)
 	return h.tellAll(w, r, found, err, func(int) effect { return removable })
 }
 
@@ -151,7 +151,7 @@ func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.centre.Replay(r.Context(), keys)
+	found, err := h.center.Replay(r.Context(), keys)
 	return h.tellAll(w, r, found, err, func(int) effect { return replayable })
 }
 
@@ -185,7 +185,7 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string)
 	if err != nil {
 		return err
 	}
-	page, err := h.centre.List(r.Context(), timeout.Query{
+	page, err := h.center.List(r.Context(), timeout.Query{
 		Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor"), OmitPayload: true,
 	})
 	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, h.taskFor(r)), Next: page.Next}, err)

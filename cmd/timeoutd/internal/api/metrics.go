@@ -18,7 +18,7 @@ import (
 // metrics returns the page for Prometheus.
 func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(timeoutmetrics.New(h.centre), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
+	registry.MustRegister(timeoutmetrics.New(h.center), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
 		registry.MustRegister(&oldest{ask: h.cfg.OldestTransaction})
 	}

@@ -42,7 +42,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request, key timeout.Ke
 		return err
 	}
 	traced(&task, r)
-	found, err := h.centre.Set(r.Context(), task)
+	found, err := h.center.Set(r.Context(), task)
 	if err == nil {
 		err = found.Err
 	}
@@ -84,7 +84,7 @@ func (h *Handler) getTask(w http.ResponseWriter, r *http.Request, key timeout.Ke
 }
 
 func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
-	found, err := h.centre.Remove(r.Context(), key)
+	found, err := h.center.Remove(r.Context(), key)
 	return tell(w, found, err, removable)
 }
 
@@ -99,9 +99,9 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request, key timeout.K
 	}
 	var found timeout.Answer
 	if move.Due.IsZero() {
-		found, err = h.centre.MoveAfter(r.Context(), key, move.After)
+		found, err = h.center.MoveAfter(r.Context(), key, move.After)
 	} else {
-		found, err = h.centre.Move(r.Context(), key, move.Due)
+		found, err = h.center.Move(r.Context(), key, move.Due)
 	}
 	return tell(w, found, err, movable)
 }
@@ -121,7 +121,7 @@ func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 }
 
 func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
-	found, err := h.centre.Replay(r.Context(), []timeout.Key{key})
+	found, err := h.center.Replay(r.Context(), []timeout.Key{key})
 	if err != nil {
 		return err
 	}
@@ -142,6 +142,6 @@ func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request, key tim
 	if err != nil {
 		return err
 	}
-	all, err := h.centre.Executions(r.Context(), key, cmp.Or(limit, 100))
+	all, err := h.center.Executions(r.Context(), key, cmp.Or(limit, 100))
 	return answer(w, wire.Executions{Executions: wire.Each(all, wire.ExecutionOf)}, err)
 }

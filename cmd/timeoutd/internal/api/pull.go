@@ -87,14 +87,14 @@ func (h *Handler) await(r *http.Request, pull timeout.Pull) ([]timeout.Leased, e
 		}
 		defer h.polls.Release(1)
 	}
-	return h.centre.Pull(r.Context(), pull)
+	return h.center.Pull(r.Context(), pull)
 }
 
 // handBack returns tasks that no answer has. What the engine refuses must wait for the end of its lease.
 func (h *Handler) handBack(r *http.Request, leased []timeout.Leased) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxHandBack)
 	defer cancel()
-	_ = h.centre.Release(ctx, leased...)
+	_ = h.center.Release(ctx, leased...)
 }
 
 func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {
@@ -106,6 +106,6 @@ func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	left, err := h.centre.Extend(r.Context(), token, time.Duration(asked.Lease))
+	left, err := h.center.Extend(r.Context(), token, time.Duration(asked.Lease))
 	return answer(w, wire.Extended{Held: left > 0, Lease: wire.Duration(left)}, err)
 }

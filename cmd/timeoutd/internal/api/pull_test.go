@@ -33,7 +33,7 @@ func pulls(t *testing.T, of timeout.Config, cfg Config) *site {
 func pullsOn(t *testing.T, e engine.Engine, of timeout.Config, cfg Config) *site {
 	s := startWith(t, e, of, cfg)
 	s.run(nil)
-	_, err := s.centre.SetTopic(t.Context(), timeout.Topic{Name: "t", Pull: true, Retain: time.Hour})
+	_, err := s.center.SetTopic(t.Context(), timeout.Topic{Name: "t", Pull: true, Retain: time.Hour})
 	require.NoError(t, err)
 	return s
 }
@@ -149,9 +149,9 @@ func TestPullRefusesBadNumbersAndNames(t *testing.T) {
 func TestAWorkTokenIsForItsTopicAlone(t *testing.T) {
 	s := pulls(t, timeout.Config{}, Config{Tokens: []Token{{Secret: worker, Scope: Work, Topic: "t"}, {Secret: worker, Scope: Work, Topic: "v"}, {reader, Read, ""}, {writer, Write, ""}, {master, Admin, ""}}})
 	for _, topic := range []string{"t", "u"} {
-		_, err := s.centre.SetTopic(t.Context(), timeout.Topic{Name: topic, Pull: true})
+		_, err := s.center.SetTopic(t.Context(), timeout.Topic{Name: topic, Pull: true})
 		require.NoError(t, err)
-		_, err = s.centre.Set(t.Context(), timeout.Task{Topic: topic, ID: "1"})
+		_, err = s.center.Set(t.Context(), timeout.Task{Topic: topic, ID: "1"})
 		require.NoError(t, err)
 	}
 	ask := func(token, path, body string) answered {
@@ -181,7 +181,7 @@ func TestAWorkTokenIsForItsTopicAlone(t *testing.T) {
 	read(t, a.body, &own)
 	require.Contains(t, ask(worker, "/v1/extend", `{"token":"`+own.Tasks[0].Token+`"}`).body, `"held":true`)
 	require.Contains(t, ask(worker, "/v1/feedback", `{"token":"`+own.Tasks[0].Token+`"}`).body, `"settled":true`)
-	_, err := New(s.centre, Config{Tokens: []Token{{Secret: worker, Scope: Work}}})
+	_, err := New(s.center, Config{Tokens: []Token{{Secret: worker, Scope: Work}}})
 	require.ErrorIs(t, err, timeout.ErrArgument)
 }
 
@@ -189,7 +189,7 @@ func TestAWorkTokenIsForItsTopicAlone(t *testing.T) {
 func TestASignedLeaseTokenNeedsNoOther(t *testing.T) {
 	s := pulls(t, timeout.Config{FeedbackKeys: [][]byte{[]byte(signer)}}, Config{SignedFeedback: true, Tokens: []Token{{Secret: worker, Scope: Work, Topic: "t"}, {master, Admin, ""}}})
 	for _, id := range []string{"1", "2"} {
-		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: id})
+		_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: id})
 		require.NoError(t, err)
 	}
 	var pulled wire.Pulled
@@ -264,7 +264,7 @@ func TestPullsBeyondTheRoomForAnswersHandTheirTasksBack(t *testing.T) {
 	s := pulls(t, timeout.Config{}, Config{})
 	s.handler.patience = time.Millisecond
 	require.True(t, s.handler.pulled.TryAcquire(maxPulled))
-	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "1", Payload: make([]byte, smallBody+1)})
+	_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: "1", Payload: make([]byte, smallBody+1)})
 	require.NoError(t, err)
 	a := s.raw(http.MethodPost, "/v1/topics/t/pull", `{"wait":"20s"}`)
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
@@ -298,13 +298,13 @@ func TestManyTasksAreHandedBackByOneCall(t *testing.T) {
 	for i := range tasks {
 		tasks[i] = timeout.Task{Topic: "t", ID: fmt.Sprint(i), Payload: make([]byte, smallBody)}
 	}
-	_, err := s.centre.SetAll(t.Context(), tasks)
+	_, err := s.center.SetAll(t.Context(), tasks)
 	require.NoError(t, err)
 	a := s.raw(http.MethodPost, "/v1/topics/t/pull", `{"max":100,"wait":"20s"}`)
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
 	require.Contains(t, a.body, fmt.Sprint("payloads of ", timeout.MaxPull*smallBody, " bytes"), "that was all of them")
 	require.EqualValues(t, 1, e.calls.Load())
-	counts, err := s.centre.Count(t.Context(), "t")
+	counts, err := s.center.Count(t.Context(), "t")
 	require.NoError(t, err)
 	require.EqualValues(t, timeout.MaxPull, counts.Pending)
 }
@@ -314,7 +314,7 @@ func TestTasksOfACallerThatHangsUpAreHandedBack(t *testing.T) {
 	s := pulls(t, timeout.Config{}, Config{})
 	s.handler.patience = eternal
 	require.True(t, s.handler.pulled.TryAcquire(maxPulled))
-	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "1", Payload: make([]byte, smallBody+1)})
+	_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: "1", Payload: make([]byte, smallBody+1)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

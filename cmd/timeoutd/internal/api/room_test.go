@@ -56,7 +56,7 @@ func TestAnswersDoNotWaitForEachOther(t *testing.T) {
 		if i == getSize {
 			key.ID, size = "second", engine.MaxPayload
 		}
-		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: key.Topic, ID: key.ID, After: time.Hour, Payload: make([]byte, size)})
+		_, err := s.center.Set(t.Context(), timeout.Task{Topic: key.Topic, ID: key.ID, After: time.Hour, Payload: make([]byte, size)})
 		require.NoError(t, err)
 		keys = append(keys, key)
 	}
@@ -92,7 +92,7 @@ func (w watched) WriteHeader(status int) {
 // An answer keeps no more room than its payloads need. Perhaps nobody reads it.
 func TestAnAnswerGivesBackTheRoomThatItDoesNotNeed(t *testing.T) {
 	s := start(t, Config{})
-	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, smallBody+1)})
+	_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, smallBody+1)})
 	require.NoError(t, err)
 	body := `{"keys":[{"topic":"t","id":"a"}` + strings.Repeat(`,{"topic":"t","id":"none"}`, getSize) + `]}`
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/tasks/get", strings.NewReader(body))
@@ -129,7 +129,7 @@ func TestAnAnswerThatWaitsForRoomKeepsNoPayloads(t *testing.T) {
 	e := &fleeting{Engine: newEngine(t)}
 	s := startOn(t, e, Config{})
 	s.handler.patience = eternal
-	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, engine.MaxPayload)})
+	_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, engine.MaxPayload)})
 	require.NoError(t, err)
 	for _, path := range []string{"/v1/tasks/get", "/v1/topics/t/tasks/a"} {
 		require.True(t, s.handler.got.TryAcquire(maxGot))

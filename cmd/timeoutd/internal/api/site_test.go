@@ -31,10 +31,10 @@ func TestMain(m *testing.M) { testmain.Run(m) }
 
 const eternal = 5 * time.Minute // how long a test waits for an event
 
-// site is an API on a centre, over real HTTP.
+// site is an API on a center, over real HTTP.
 type site struct {
 	t       *testing.T
-	centre  *timeout.Center
+	center  *timeout.Center
 	handler *Handler
 	url     string
 	token   string
@@ -49,21 +49,21 @@ func startOn(t *testing.T, e engine.Engine, cfg Config) *site {
 
 func startWith(t *testing.T, e engine.Engine, of timeout.Config, cfg Config) *site {
 	of.Topic, of.Poll, of.TTL = timeout.Topic{Retries: -1, Retain: time.Hour}, 10*time.Millisecond, cmp.Or(of.TTL, time.Second)
-	centre, err := timeout.New(e, of)
+	center, err := timeout.New(e, of)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, centre.Close()) })
+	t.Cleanup(func() { require.NoError(t, center.Close()) })
 	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, eternal) // a request of a test may take long on a busy machine
-	handler, err := New(centre, cfg)
+	handler, err := New(center, cfg)
 	require.NoError(t, err)
-	s := serveOn(t, centre, handler)
+	s := serveOn(t, center, handler)
 	s.handler = handler
 	return s
 }
 
-func serveOn(t *testing.T, centre *timeout.Center, handler http.Handler) *site {
+func serveOn(t *testing.T, center *timeout.Center, handler http.Handler) *site {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	s := &site{t: t, centre: centre, url: server.URL, http: &http.Client{
+	s := &site{t: t, center: center, url: server.URL, http: &http.Client{
 		Timeout: eternal, Transport: &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -71,14 +71,14 @@ func serveOn(t *testing.T, centre *timeout.Center, handler http.Handler) *site {
 	return s
 }
 
-// run makes the centre serve topics.
+// run makes the center serve topics.
 func (s *site) run(handlers map[string]timeout.Handler) {
 	for topic, handler := range handlers {
-		require.NoError(s.t, s.centre.Handle(topic, handler))
+		require.NoError(s.t, s.center.Handle(topic, handler))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.centre.Run(ctx) }()
+	go func() { ended <- s.center.Run(ctx) }()
 	s.t.Cleanup(func() {
 		cancel()
 		require.NoError(s.t, <-ended)

@@ -38,8 +38,8 @@ func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (h *Handler) members() wire.Members {
-	view := h.centre.View()
-	return wire.Members{Node: h.centre.Node(), Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
+	view := h.center.View()
+	return wire.Members{Node: h.center.Node(), Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
 }
 
 // look returns figures of a moment ago, or new ones.
@@ -53,20 +53,20 @@ func (h *Handler) look(ctx context.Context) (wire.Stats, error) {
 	})
 }
 
-// take asks the centre and the engine.
+// take asks the center and the engine.
 func (h *Handler) take(ctx context.Context) wire.Stats {
 	s := wire.Stats{
-		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
-		Members: h.members(), Circuits: append([]string{}, h.centre.OpenCircuits()...), Unserved: append([]string{}, h.centre.Unserved()...),
+		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.center.Node(), Engine: h.cfg.Engine,
+		Members: h.members(), Circuits: append([]string{}, h.center.OpenCircuits()...), Unserved: append([]string{}, h.center.Unserved()...),
 		Topics: []wire.TopicStats{},
 	}
 	here := h.here().Topics
-	topics, err := h.centre.Topics(ctx)
+	topics, err := h.center.Topics(ctx)
 	if err != nil {
 		s.Error = h.missing(err)
 		return s
 	}
-	view := h.centre.View()
+	view := h.center.View()
 	for _, topic := range topics {
 		stats := wire.TopicStats{Topic: maskedTopic(topic), Owners: view.Owners(topic.Name, topic.WithDefaults().Slots)}
 		if served, ok := here[topic.Name]; ok {
@@ -102,7 +102,7 @@ func (h *Handler) missing(err error) string {
 // at a time, so that figures take one connection of the engine's, and leave the others to tasks.
 func (h *Handler) count(ctx context.Context, topics []wire.TopicStats) (last error) {
 	for i := range topics {
-		counts, err := h.centre.Count(ctx, topics[i].Name)
+		counts, err := h.center.Count(ctx, topics[i].Name)
 		switch {
 		case err == nil:
 			said := wire.CountsOf(counts)

@@ -28,8 +28,8 @@ func (h *Handler) getHere(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (h *Handler) here() wire.NodeStats {
-	s := wire.NodeStats{Summed: wire.Summed{Node: h.centre.Node(), Since: wire.Instant{Time: h.since}}, Topics: make(map[string]wire.Here)}
-	for _, stats := range h.centre.Stats() {
+	s := wire.NodeStats{Summed: wire.Summed{Node: h.center.Node(), Since: wire.Instant{Time: h.since}}, Topics: make(map[string]wire.Here)}
+	for _, stats := range h.center.Stats() {
 		s.Topics[stats.Topic] = hereOf(stats)
 	}
 	return s

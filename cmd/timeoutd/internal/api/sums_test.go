@@ -94,23 +94,23 @@ func TestFiguresOfAllNodesAlsoWhileOneHangs(t *testing.T) {
 		others, err := peers.New(urls, token)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, others.Close()) })
-		handler, err := New(nodes["a"].centre, Config{RequestTimeout: eternal, Peers: func(ctx context.Context) ([]wire.NodeStats, []error) {
+		handler, err := New(nodes["a"].center, Config{RequestTimeout: eternal, Peers: func(ctx context.Context) ([]wire.NodeStats, []error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 			defer cancel()
 			return others.Ask(ctx)
 		}})
 		require.NoError(t, err)
-		return serveOn(t, nodes["a"].centre, handler)
+		return serveOn(t, nodes["a"].center, handler)
 	}
-	counted := serveOn(t, nodes["b"].centre, b)
+	counted := serveOn(t, nodes["b"].center, b)
 	whole := asks(eternal, counted.url, nodes["c"].url, nodes["a"].url)
 	partial := asks(10*sumsTimeout, counted.url, "http://"+hung.Addr().String())
 
 	require.Eventually(t, func() bool { // each slot has one node, and each node has slots
 		var slots []int
 		for _, node := range nodes {
-			_ = node.centre.Handle("t", does) // it looks at the members now, and not in 20 s
-			stats := node.centre.Stats()
+			_ = node.center.Handle("t", does) // it looks at the members now, and not in 20 s
+			stats := node.center.Stats()
 			if len(stats) == 0 || len(stats[0].Slots) == 0 {
 				return false
 			}
@@ -121,7 +121,7 @@ func TestFiguresOfAllNodesAlsoWhileOneHangs(t *testing.T) {
 	}, eternal, 10*time.Millisecond)
 	const n = 300
 	for i := range n {
-		_, err := nodes["a"].centre.Set(t.Context(), timeout.Task{Topic: "t", ID: time.Duration(i).String()})
+		_, err := nodes["a"].center.Set(t.Context(), timeout.Task{Topic: "t", ID: time.Duration(i).String()})
 		require.NoError(t, err)
 	}
 	var stats wire.Stats

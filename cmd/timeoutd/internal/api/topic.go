@@ -21,7 +21,7 @@ import (
 )
 
 func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
-	all, err := h.centre.Topics(r.Context())
+	all, err := h.center.Topics(r.Context())
 	return answer(w, wire.Topics{Topics: wire.Each(all, h.topicFor(r))}, err)
 }
 
@@ -48,11 +48,11 @@ func masked(call *timeout.Callback) *timeout.Callback {
 }
 
 func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	topic, err := h.centre.Topic(r.Context(), name)
+	topic, err := h.center.Topic(r.Context(), name)
 	if err != nil {
 		return err
 	}
-	counts, err := h.centre.Count(r.Context(), name)
+	counts, err := h.center.Count(r.Context(), name)
 	return answer(w, wire.TopicCounts{Topic: h.topicFor(r)(topic), Counts: wire.CountsOf(counts)}, err)
 }
 
@@ -112,7 +112,7 @@ func (h *Handler) merge(ctx context.Context, name string, said patch) (settings,
 	if err := said.check(); err != nil {
 		return nil, err
 	}
-	topic, err := h.centre.Topic(ctx, name)
+	topic, err := h.center.Topic(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (h *Handler) setTopic(ctx context.Context, name string, said settings) (tim
 		topic.Topic.Paused = *topic.Paused
 	}
 	defer h.stats.forget()
-	change, err := h.centre.ChangeTopic(ctx, topic.Read())
+	change, err := h.center.ChangeTopic(ctx, topic.Read())
 	if err != nil && change.Topic.Name != "" {
 		err = partly{fmt.Sprintf("topic %s is changed, and %d of its waiting tasks have another time", name, change.Rescheduled), err}
 	}
@@ -222,7 +222,7 @@ func (h *Handler) setTopic(ctx context.Context, name string, said settings) (tim
 // checkPaused refuses another Paused than the topic's, since neither a PUT nor a PATCH changes
 // it. Otherwise a caller could take a running topic for a paused one.
 func (h *Handler) checkPaused(ctx context.Context, name string, paused bool) error {
-	topic, err := h.centre.Topic(ctx, name)
+	topic, err := h.center.Topic(ctx, name)
 	switch {
 	case errors.Is(err, timeout.ErrNotFound):
 		return nil // the topic is made
@@ -233,7 +233,7 @@ func (h *Handler) checkPaused(ctx context.Context, name string, paused bool) err
 }
 
 func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	if err := h.centre.DropTopic(r.Context(), name); err != nil {
+	if err := h.center.DropTopic(r.Context(), name); err != nil {
 		return err
 	}
 	h.stats.forget()
@@ -248,7 +248,7 @@ func (h *Handler) pause(do func(ctx context.Context, topic string) error) func(h
 			return err
 		}
 		h.stats.forget()
-		topic, err := h.centre.Topic(r.Context(), name)
+		topic, err := h.center.Topic(r.Context(), name)
 		return answer(w, wire.TopicOf(topic), err)
 	}
 }

@@ -31,50 +31,50 @@ import (
 // evil is an id. As markup it would be an image with a script.
 const evil = `<img src=x onerror="document.title='evil'">`
 
-// run returns a running centre.
+// run returns a running center.
 func run(t *testing.T, e engine.Engine, cfg timeout.Config) *timeout.Center {
-	centre, err := timeout.New(e, cfg)
+	center, err := timeout.New(e, cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { centre.Close() })
+	t.Cleanup(func() { center.Close() })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
+	go func() { ended <- center.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	return centre
+	return center
 }
 
-// serve serves the page of a running centre.
+// serve serves the page of a running center.
 func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
-	centre := run(t, engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}})
+	center := run(t, engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}})
 	cfg.Page, cfg.Engine = page.Handler(), "memory"
-	handler, err := api.New(centre, cfg)
+	handler, err := api.New(center, cfg)
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return centre, server.URL
+	return center, server.URL
 }
 
 // traffic sets tasks in three topics: one works, one fails, and one is paused. answer changes how the
 // second one ends. When it returns, no attempt with the answer before is left.
-func traffic(t *testing.T, centre *timeout.Center) (answer func(timeout.Handler)) {
+func traffic(t *testing.T, center *timeout.Center) (answer func(timeout.Handler)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-ended })
 	// A node with a handler for a missing topic makes it, and not paused. So the topics come first.
-	_, err := centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 32, Retain: time.Minute})
+	_, err := center.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 32, Retain: time.Minute})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "payments", Retries: -1, Retain: time.Minute})
+	_, err = center.SetTopic(ctx, timeout.Topic{Name: "payments", Retries: -1, Retain: time.Minute})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "mail", Paused: true})
+	_, err = center.SetTopic(ctx, timeout.Topic{Name: "mail", Paused: true})
 	require.NoError(t, err)
-	require.NoError(t, centre.Handle("orders", func(context.Context, timeout.Task) error { time.Sleep(3 * time.Millisecond); return nil }))
+	require.NoError(t, center.Handle("orders", func(context.Context, timeout.Task) error { time.Sleep(3 * time.Millisecond); return nil }))
 	bank := new(atomic.Pointer[timeout.Handler])
 	answer = func(handler timeout.Handler) {
 		bank.Store(&handler)
-		require.Eventually(t, func() bool { return count(t, centre).Running == 0 }, tab.Eternal, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return count(t, center).Running == 0 }, tab.Eternal, 10*time.Millisecond)
 	}
 	first := timeout.Handler(func(_ context.Context, task timeout.Task) error {
 		if strings.HasSuffix(task.ID, "7") {
@@ -83,11 +83,11 @@ func traffic(t *testing.T, centre *timeout.Center) (answer func(timeout.Handler)
 		return nil
 	})
 	bank.Store(&first)
-	require.NoError(t, centre.Handle("payments", func(ctx context.Context, task timeout.Task) error { return (*bank.Load())(ctx, task) }))
-	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
-	_, err = centre.Set(ctx, timeout.Task{Topic: "mail", ID: evil, After: time.Hour, Payload: []byte(`{"to":"a@b","n":12345678901234567890}`)})
+	require.NoError(t, center.Handle("payments", func(ctx context.Context, task timeout.Task) error { return (*bank.Load())(ctx, task) }))
+	require.NoError(t, center.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
+	_, err = center.Set(ctx, timeout.Task{Topic: "mail", ID: evil, After: time.Hour, Payload: []byte(`{"to":"a@b","n":12345678901234567890}`)})
 	require.NoError(t, err)
-	_, err = centre.Set(ctx, timeout.Task{Topic: "mail", ID: "/", After: time.Hour, Payload: []byte{0xff}})
+	_, err = center.Set(ctx, timeout.Task{Topic: "mail", ID: "/", After: time.Hour, Payload: []byte{0xff}})
 	require.NoError(t, err)
 	go func() {
 		defer close(ended)
@@ -98,7 +98,7 @@ func traffic(t *testing.T, centre *timeout.Center) (answer func(timeout.Handler)
 			}
 			tasks = append(tasks, timeout.Task{Topic: "payments", ID: fmt.Sprintf("payment-%d", i), After: 100 * time.Millisecond},
 				timeout.Task{Topic: "mail", ID: fmt.Sprintf("mail-%d", i%40)})
-			_, _ = centre.SetAll(ctx, tasks)
+			_, _ = center.SetAll(ctx, tasks)
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
@@ -107,8 +107,8 @@ func traffic(t *testing.T, centre *timeout.Center) (answer func(timeout.Handler)
 
 func TestThePageWithTraffic(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	answer := traffic(t, centre)
+	center, url := serve(t, api.Config{})
+	answer := traffic(t, center)
 	well := func(context.Context, timeout.Task) error { return nil }
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.body.dataset.drawn >= 4`)
@@ -145,7 +145,7 @@ func TestThePageWithTraffic(t *testing.T) {
 		require.Contains(t, tab.Eval[string](b, `$("look-payload").textContent`), "12345678901234567890", "no digit is lost")
 		b.Keep("look.png", "dark", 1440, 1000)
 		b.Press("#look-actions", "Remove")
-		require.Equal(t, timeout.Pending, state(t, centre, "mail", evil), "one click only asks")
+		require.Equal(t, timeout.Pending, state(t, center, "mail", evil), "one click only asks")
 		b.PressSurely("#look-actions", "Remove", "Really remove?")
 		b.Until(`$("look").dataset.state !== "pending"`)
 		b.Click("#look-close")
@@ -161,7 +161,7 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Until(`Number(` + cell("mail", 6) + `.replaceAll(",", "")) > 0`)
 		b.Press(`[data-topic=orders]`, "Pause")
 		b.Until(cell("orders", 1) + `.includes("paused")`)
-		topic, err := centre.Topic(t.Context(), "orders")
+		topic, err := center.Topic(t.Context(), "orders")
 		require.NoError(t, err)
 		require.True(t, topic.Paused)
 	})
@@ -170,7 +170,7 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Until(`(() => { const e = document.querySelector("#tabs [data-state=dead]"); e?.click(); return !!e; })()`) // its text has a number
 		b.Until(`$("tasks").tBodies[0].dataset.drawn === "dead" && document.querySelectorAll("#tasks [data-id]").length > 0`)
 		id := tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
-		require.Equal(t, timeout.Dead, state(t, centre, "payments", id))
+		require.Equal(t, timeout.Dead, state(t, center, "payments", id))
 		b.Until(`document.querySelectorAll("#causes [data-cause]").length === 1`)
 		why := tab.Eval[string](b, `document.querySelector("#causes [data-cause]").textContent`)
 		require.Contains(t, why, "the bank says no: "+evil+"handler")
@@ -180,32 +180,32 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Do(chromedp.EmulateViewport(1440, 1000))
 		b.Press("#causes [data-cause]", "Replay")
 		b.Until(`/^[0-9]+ tasks? run again/.test($("said").textContent)`)
-		require.Eventually(t, func() bool { return dead(t, centre) > 0 }, tab.Eternal, 10*time.Millisecond) // once more
+		require.Eventually(t, func() bool { return dead(t, center) > 0 }, tab.Eternal, 10*time.Millisecond) // once more
 		b.Click("#tabs [data-state=dead]")
 		b.Until(`document.querySelectorAll("#causes [data-cause]").length === 1`)
 		b.Press("#causes [data-cause]", "Drop")
-		require.Positive(t, dead(t, centre), "one click only asks")
+		require.Positive(t, dead(t, center), "one click only asks")
 		b.Until(`document.querySelectorAll("#tasks [data-id]").length > 0`)
 		id = tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
 		answer(well)
 		b.Press(`#tasks [data-id="`+id+`"]`, "Replay")
-		require.Eventually(t, func() bool { return state(t, centre, "payments", id) == timeout.Done }, tab.Eternal, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return state(t, center, "payments", id) == timeout.Done }, tab.Eternal, 10*time.Millisecond)
 		b.Press("#all-dead", "Replay all")
 		b.Until(`$("said").textContent.includes("run again")`)
-		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, tab.Eternal, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return dead(t, center) == 0 }, tab.Eternal, 10*time.Millisecond)
 		answer(func(context.Context, timeout.Task) error { return errors.New("no") })
-		require.Eventually(t, func() bool { return dead(t, centre) > 5 }, tab.Eternal, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return dead(t, center) > 5 }, tab.Eternal, 10*time.Millisecond)
 		answer(well)
 		b.Until(`document.querySelector("#all-dead button:nth-child(2)")`)
 		require.Eventually(t, func() bool { // until then the list can be from before
 			id = tab.Eval[string](b, `document.querySelector("#tasks [data-id]")?.dataset.id || ""`)
-			return id != "" && state(t, centre, "payments", id) == timeout.Dead
+			return id != "" && state(t, center, "payments", id) == timeout.Dead
 		}, tab.Eternal, 50*time.Millisecond)
 		b.Press(`#tasks [data-id="`+id+`"]`, "Drop")
-		require.Equal(t, timeout.Dead, state(t, centre, "payments", id), "one click only asks")
+		require.Equal(t, timeout.Dead, state(t, center, "payments", id), "one click only asks")
 		b.PressSurely(`#tasks [data-id="`+id+`"]`, "Drop", "Really drop?")
 		b.Until(`$("said").textContent === "` + id + ` is dropped."`)
-		require.Positive(t, dead(t, centre), "and no other is")
+		require.Positive(t, dead(t, center), "and no other is")
 		require.True(t, tab.Eval[bool](b, `(() => {
 			const drop = document.querySelector("#all-dead button:nth-child(2)");
 			drop.click();
@@ -213,11 +213,11 @@ func TestThePageWithTraffic(t *testing.T) {
 			$("tasks").tBodies[0].dataset.drawn = "before";
 			return drop.textContent === "Really drop all?";
 		})()`))
-		require.Positive(t, dead(t, centre), "one click only asks")
+		require.Positive(t, dead(t, center), "one click only asks")
 		b.Until(`$("tasks").tBodies[0].dataset.drawn === "dead"`)
 		require.True(t, tab.Eval[bool](b, `!!$("asks")`), "the list was drawn again, and the button goes on asking")
 		b.PressSurely("#all-dead", "Drop all", "Really drop all?")
-		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, tab.Eternal, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return dead(t, center) == 0 }, tab.Eternal, 10*time.Millisecond)
 	})
 	b.Run("freeze", func(t *testing.T) {
 		b.Click("#pause")
@@ -232,16 +232,16 @@ func TestThePageWithTraffic(t *testing.T) {
 	requireQuiet(t, b, url)
 }
 
-func state(t *testing.T, centre *timeout.Center, topic, id string) timeout.State {
-	task, err := centre.Get(t.Context(), timeout.Key{Topic: topic, ID: id})
+func state(t *testing.T, center *timeout.Center, topic, id string) timeout.State {
+	task, err := center.Get(t.Context(), timeout.Key{Topic: topic, ID: id})
 	require.NoError(t, err)
 	return task.State
 }
 
-func dead(t *testing.T, centre *timeout.Center) int64 { return count(t, centre).Dead }
+func dead(t *testing.T, center *timeout.Center) int64 { return count(t, center).Dead }
 
-func count(t *testing.T, centre *timeout.Center) timeout.Counts {
-	counts, err := centre.Count(t.Context(), "payments")
+func count(t *testing.T, center *timeout.Center) timeout.Counts {
+	counts, err := center.Count(t.Context(), "payments")
 	require.NoError(t, err)
 	return counts
 }
@@ -260,14 +260,14 @@ func TestThePageWithNothing(t *testing.T) {
 
 func TestThePageWithFiftyTopics(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
+	center, url := serve(t, api.Config{})
 	for i := range 50 {
 		name := fmt.Sprintf("%s-%02d", []string{"orders", "a-topic-with-a-rather-long-name:which-somebody.has_chosen", "mail"}[i%3], i)
-		_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: name, Slots: 1 << (i % 11)})
+		_, err := center.SetTopic(t.Context(), timeout.Topic{Name: name, Slots: 1 << (i % 11)})
 		require.NoError(t, err)
-		require.NoError(t, centre.Handle(name, func(context.Context, timeout.Task) error { return nil }))
+		require.NoError(t, center.Handle(name, func(context.Context, timeout.Task) error { return nil }))
 		for k := range i {
-			_, err := centre.Set(t.Context(), timeout.Task{Topic: name, ID: fmt.Sprint(k), After: time.Duration(k%3) * time.Hour})
+			_, err := center.Set(t.Context(), timeout.Task{Topic: name, ID: fmt.Sprint(k), After: time.Duration(k%3) * time.Hour})
 			require.NoError(t, err)
 		}
 	}
@@ -283,11 +283,11 @@ func TestThePageWithFiftyTopics(t *testing.T) {
 }
 
 // openDead opens the page of so many topics, with the dead tasks of topic a. It has one.
-func openDead(t *testing.T, centre *timeout.Center, url string, topics int) *tab.Tab {
-	require.NoError(t, centre.Handle("a", func(context.Context, timeout.Task) error { return errors.New("no") }))
-	_, err := centre.Set(t.Context(), timeout.Task{Topic: "a", ID: "1"})
+func openDead(t *testing.T, center *timeout.Center, url string, topics int) *tab.Tab {
+	require.NoError(t, center.Handle("a", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	_, err := center.Set(t.Context(), timeout.Task{Topic: "a", ID: "1"})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return state(t, centre, "a", "1") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return state(t, center, "a", "1") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.querySelectorAll("#topics [data-topic]").length === ` + strconv.Itoa(topics))
 	b.Press("#topics", "a")
@@ -299,9 +299,9 @@ func openDead(t *testing.T, centre *timeout.Center, url string, topics int) *tab
 // The server clears many dead tasks in several answers. Meanwhile somebody looks at another topic.
 func TestClearingATopicStaysWithIt(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	require.NoError(t, centre.Handle("b", func(context.Context, timeout.Task) error { return nil }))
-	b := openDead(t, centre, url, 2)
+	center, url := serve(t, api.Config{})
+	require.NoError(t, center.Handle("b", func(context.Context, timeout.Task) error { return nil }))
+	b := openDead(t, center, url, 2)
 	require.True(t, tab.Eval[bool](b, `(() => {
 		const real = window.fetch;
 		window.asked = [];
@@ -326,8 +326,8 @@ func TestClearingATopicStaysWithIt(t *testing.T) {
 // A later answer fails. The tasks of those before it run again, and the page says how many.
 func TestAFailureKeepsTheCountOfWhatWasCleared(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	b := openDead(t, centre, url, 1)
+	center, url := serve(t, api.Config{})
+	b := openDead(t, center, url, 1)
 	require.True(t, tab.Eval[bool](b, `(() => {
 		const real = window.fetch;
 		window.well = 2;
@@ -347,8 +347,8 @@ func TestAFailureKeepsTheCountOfWhatWasCleared(t *testing.T) {
 // Nobody sees the tasks of a closed topic, so the page asks for none.
 func TestTheTasksOfAClosedTopicAreNotAskedFor(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
+	center, url := serve(t, api.Config{})
+	_, err := center.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
 	require.NoError(t, err)
 	b := tab.Open(t, url+"/#mail", 1440, 1000)
 	require.True(t, tab.Eval[bool](b, `(() => {
@@ -369,8 +369,8 @@ func TestTheTasksOfAClosedTopicAreNotAskedFor(t *testing.T) {
 func TestThePageWithTokens(t *testing.T) {
 	t.Parallel()
 	const reader, master = "reader-0123456789", "master-0123456789"
-	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}, {Secret: master, Scope: api.Admin}}})
-	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
+	center, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}, {Secret: master, Scope: api.Admin}}})
+	_, err := center.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
 	require.NoError(t, err)
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`$("token-box").open && $("token-why").textContent.includes("wants a token")`)
@@ -386,7 +386,7 @@ func TestThePageWithTokens(t *testing.T) {
 	b.Until(`document.querySelector("[data-topic=mail]")`)
 	b.Press("[data-topic=mail]", "Pause")
 	b.Until(`$("notices").textContent.includes("the token has scope read, must have admin")`)
-	topic, err := centre.Topic(t.Context(), "mail")
+	topic, err := center.Topic(t.Context(), "mail")
 	require.NoError(t, err)
 	require.False(t, topic.Paused)
 
@@ -410,11 +410,11 @@ func TestThePageWithThreeNodes(t *testing.T) {
 	var hangs atomic.Bool
 	does := func(context.Context, timeout.Task) error { return nil }
 	serve := func(name string, cfg api.Config) (*timeout.Center, string) {
-		centre := run(t, engine, timeout.Config{Node: name})
+		center := run(t, engine, timeout.Config{Node: name})
 		cfg.Page, cfg.Engine = page.Handler(), "memory"
-		handler, err := api.New(centre, cfg)
+		handler, err := api.New(center, cfg)
 		require.NoError(t, err)
-		require.NoError(t, centre.Handle("orders", does))
+		require.NoError(t, center.Handle("orders", does))
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if name == "node-3" && hangs.Load() {
 				<-r.Context().Done()
@@ -423,17 +423,17 @@ func TestThePageWithThreeNodes(t *testing.T) {
 			handler.ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
-		return centre, server.URL
+		return center, server.URL
 	}
-	centre2, second := serve("node-2", api.Config{})
-	centre3, third := serve("node-3", api.Config{})
+	center2, second := serve("node-2", api.Config{})
+	center3, third := serve("node-3", api.Config{})
 	others, err := peers.New([]string{second, third}, "")
 	require.NoError(t, err)
 	t.Cleanup(func() { others.Close() })
-	centre, url := serve("node-1", api.Config{Peers: others.Ask})
+	center, url := serve("node-1", api.Config{Peers: others.Ask})
 	require.Eventually(t, func() bool { // each slot has one node, and each node has slots
 		slots := 0
-		for _, one := range []*timeout.Center{centre, centre2, centre3} {
+		for _, one := range []*timeout.Center{center, center2, center3} {
 			_ = one.Handle("orders", does) // it looks at the members now
 			stats := one.Stats()
 			if len(one.View().Nodes) != 3 || len(stats) != 1 || len(stats[0].Slots) == 0 {
@@ -444,7 +444,7 @@ func TestThePageWithThreeNodes(t *testing.T) {
 		return slots == 8
 	}, tab.Eternal, 10*time.Millisecond)
 	for i := range 300 {
-		_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		_, err := center.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
 		require.NoError(t, err)
 	}
 	b := tab.Open(t, url+"/", 1440, 1000)

@@ -43,16 +43,16 @@ func free(b *tab.Tab, which int) {
 }
 
 // later sets a task that is due in an hour.
-func later(t *testing.T, centre *timeout.Center, topic, id string) {
-	_, err := centre.Set(t.Context(), timeout.Task{Topic: topic, ID: id, After: time.Hour})
+func later(t *testing.T, center *timeout.Center, topic, id string) {
+	_, err := center.Set(t.Context(), timeout.Task{Topic: topic, ID: id, After: time.Hour})
 	require.NoError(t, err)
 }
 
 // The page's own anchor is no topic, whatever topics are called.
 func TestATopicCanBeCalledMain(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	later(t, centre, "main", "1")
+	center, url := serve(t, api.Config{})
+	later(t, center, "main", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Press("#topics", "main")
 	b.Until(`!$("topic-card").hidden && $("topic-title").textContent === "main" && document.querySelector("#tasks [data-id]")`)
@@ -65,8 +65,8 @@ func TestATopicCanBeCalledMain(t *testing.T) {
 // A list that takes longer than the pause between two lists is waited for.
 func TestASlowListIsDrawn(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	later(t, centre, "mail", "1")
+	center, url := serve(t, api.Config{})
+	later(t, center, "mail", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.body.dataset.drawn >= 1`)
 	hold(b, `path.includes("/tasks?")`)
@@ -82,8 +82,8 @@ func TestASlowListIsDrawn(t *testing.T) {
 func TestARefusalOfAnEarlierToken(t *testing.T) {
 	t.Parallel()
 	const reader = "reader-0123456789"
-	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
-	later(t, centre, "mail", "1")
+	center, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
+	later(t, center, "mail", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`$("token-box").open`)
 	tab.Eval[bool](b, `($("token").value = "`+reader+`", $("token-go").click(), true)`)
@@ -110,8 +110,8 @@ func TestARefusalOfAnEarlierToken(t *testing.T) {
 func TestSigningOutLeavesNothing(t *testing.T) {
 	t.Parallel()
 	const reader = "reader-0123456789"
-	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
-	later(t, centre, "mail", "confidential")
+	center, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
+	later(t, center, "mail", "confidential")
 	b := tab.Open(t, url+"/#mail", 1440, 1000)
 	b.Until(`$("token-box").open`)
 	tab.Eval[bool](b, `($("token").value = "`+reader+`", $("token-go").click(), true)`)
@@ -124,18 +124,18 @@ func TestSigningOutLeavesNothing(t *testing.T) {
 // The box of a task shows the task that was chosen last, however long the answers take.
 func TestTheBoxIsOfOneTask(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return errors.New("no") }))
-	_, err := centre.Set(t.Context(), timeout.Task{Topic: "mail", ID: "a"})
+	center, url := serve(t, api.Config{})
+	require.NoError(t, center.Handle("mail", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	_, err := center.Set(t.Context(), timeout.Task{Topic: "mail", ID: "a"})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return state(t, centre, "mail", "a") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
-	_, err = centre.Replay(t.Context(), []timeout.Key{{Topic: "mail", ID: "a"}})
+	require.Eventually(t, func() bool { return state(t, center, "mail", "a") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	_, err = center.Replay(t.Context(), []timeout.Key{{Topic: "mail", ID: "a"}})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return state(t, centre, "mail", "a") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
-	require.NoError(t, centre.Pause(t.Context(), "mail"))
-	_, err = centre.Replay(t.Context(), []timeout.Key{{Topic: "mail", ID: "a"}})
+	require.Eventually(t, func() bool { return state(t, center, "mail", "a") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	require.NoError(t, center.Pause(t.Context(), "mail"))
+	_, err = center.Replay(t.Context(), []timeout.Key{{Topic: "mail", ID: "a"}})
 	require.NoError(t, err)
-	later(t, centre, "mail", "b")
+	later(t, center, "mail", "b")
 	b := tab.Open(t, url+"/#mail", 1440, 1000)
 	b.Until(`document.querySelectorAll("#tasks [data-id]").length === 2`)
 	look := func(id string) {
@@ -204,9 +204,9 @@ func TestTheBoxIsOfOneTask(t *testing.T) {
 // A list of another state begins with its first page, and without the buttons of the state before.
 func TestAnotherStateHasNothingOfTheOneBefore(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
+	center, url := serve(t, api.Config{})
 	for i := range 60 {
-		later(t, centre, "mail", fmt.Sprint(i))
+		later(t, center, "mail", fmt.Sprint(i))
 	}
 	b := tab.Open(t, url+"/#mail", 1440, 1000)
 	b.Until(`document.querySelectorAll("#tasks [data-id]").length === 50 && !$("next").disabled`)
@@ -234,15 +234,15 @@ func TestAnotherStateHasNothingOfTheOneBefore(t *testing.T) {
 // A filter in use stays in sight, however few topics there are.
 func TestAFilterInUseCanBeSeen(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
+	center, url := serve(t, api.Config{})
 	for i := range 9 {
-		later(t, centre, fmt.Sprintf("topic-%d", i), "1")
+		later(t, center, fmt.Sprintf("topic-%d", i), "1")
 	}
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 9`)
 	tab.Eval[bool](b, `($("filter").value = "topic-1", $("filter").dispatchEvent(new Event("input")), true)`)
 	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 1`)
-	require.NoError(t, centre.DropTopic(t.Context(), "topic-8"))
+	require.NoError(t, center.DropTopic(t.Context(), "topic-8"))
 	b.Until(`$("topics-note").textContent.startsWith("8 topics")`)
 	require.False(t, tab.Eval[bool](b, `$("filter").hidden`))
 	tab.Eval[bool](b, `($("filter").value = "", $("filter").dispatchEvent(new Event("input")), true)`)
@@ -252,8 +252,8 @@ func TestAFilterInUseCanBeSeen(t *testing.T) {
 // The server takes sums and the rest at different times. So the rest can be new beside the same sums.
 func TestTheSameSumsAndAnotherPause(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	later(t, centre, "mail", "1")
+	center, url := serve(t, api.Config{})
+	later(t, center, "mail", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.body.dataset.drawn >= 1`)
 	tab.Eval[bool](b, `(() => {
@@ -279,9 +279,9 @@ func TestTheSameSumsAndAnotherPause(t *testing.T) {
 // A server's clock can go back. Then there is no rate between the figures before and after.
 func TestAClockThatGoesBack(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
-	later(t, centre, "mail", "1")
+	center, url := serve(t, api.Config{})
+	require.NoError(t, center.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
+	later(t, center, "mail", "1")
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.body.dataset.drawn >= 3 && document.querySelector("[data-topic=mail] td:nth-child(6)").textContent === "0"`)
 	tab.Eval[bool](b, `(() => {
@@ -303,8 +303,8 @@ func TestAClockThatGoesBack(t *testing.T) {
 // A double click is one click too many for what can't be undone.
 func TestADoubleClickOnlyAsks(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
-	later(t, centre, "mail", "1")
+	center, url := serve(t, api.Config{})
+	later(t, center, "mail", "1")
 	b := tab.Open(t, url+"/#mail", 1440, 1000)
 	b.Until(`document.querySelector("#tasks [data-id]")`)
 	require.Equal(t, "Really remove?", tab.Eval[string](b, `(() => {
@@ -312,7 +312,7 @@ func TestADoubleClickOnlyAsks(t *testing.T) {
 		for (const detail of [1, 2]) remove.dispatchEvent(new MouseEvent("click", { bubbles: true, detail }));
 		return remove.textContent;
 	})()`))
-	require.Equal(t, timeout.Pending, state(t, centre, "mail", "1"))
+	require.Equal(t, timeout.Pending, state(t, center, "mail", "1"))
 	b.PressSurely("#tasks", "Remove", "Really remove?")
 	b.Until(`$("said").textContent === "1 is removed."`)
 }
@@ -320,9 +320,9 @@ func TestADoubleClickOnlyAsks(t *testing.T) {
 // An id is as long as it may be, and has no place to break.
 func TestALongIDStaysOnThePage(t *testing.T) {
 	t.Parallel()
-	centre, url := serve(t, api.Config{})
+	center, url := serve(t, api.Config{})
 	id := strings.Repeat("W", 255)
-	later(t, centre, strings.Repeat("W", 100), id)
+	later(t, center, strings.Repeat("W", 100), id)
 	b := tab.Open(t, url+"/#"+strings.Repeat("W", 100), 1440, 1000)
 	b.Press("#tasks", "Run now")
 	b.Until(`$("said").textContent.endsWith("runs now.")`)

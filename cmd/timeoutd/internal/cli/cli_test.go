@@ -32,7 +32,7 @@ const (
 // shell runs commands against a server with a token.
 type shell struct {
 	t      *testing.T
-	centre *timeout.Center
+	center *timeout.Center
 	env    map[string]string
 }
 
@@ -40,21 +40,21 @@ func start(t *testing.T, handlers map[string]timeout.Handler) *shell {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	centre, err := timeout.New(engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}, TTL: time.Second})
+	center, err := timeout.New(engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}, TTL: time.Second})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, centre.Close()) })
+	t.Cleanup(func() { require.NoError(t, center.Close()) })
 	for topic, handler := range handlers {
-		require.NoError(t, centre.Handle(topic, handler))
+		require.NoError(t, center.Handle(topic, handler))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
+	go func() { ended <- center.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
-	handler, err := api.New(centre, api.Config{Engine: "memory", Tokens: []api.Token{{Secret: secret, Scope: api.Admin}}})
+	handler, err := api.New(center, api.Config{Engine: "memory", Tokens: []api.Token{{Secret: secret, Scope: api.Admin}}})
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &shell{t, centre, map[string]string{"TIMEOUTD_URL": server.URL, "TIMEOUTD_TOKEN": secret}}
+	return &shell{t, center, map[string]string{"TIMEOUTD_URL": server.URL, "TIMEOUTD_TOKEN": secret}}
 }
 
 func (s *shell) getenv(name string) (value string, ok bool) {
@@ -104,11 +104,11 @@ func TestATaskFromAShell(t *testing.T) {
 	s.ok("set", "orders", "-raw", "-payload", "@"+file, "--", "-a/b ü")
 	require.Contains(t, s.ok("get", "orders", "--", "-a/b ü"), `"\xff\x00"`)
 	s.ok("set", "orders", "called", "-after", "1h", "-callback", "nats:orders.unpaid", "-header", "A=b=c")
-	task, err := s.centre.Get(t.Context(), timeout.Key{Topic: "orders", ID: "called"})
+	task, err := s.center.Get(t.Context(), timeout.Key{Topic: "orders", ID: "called"})
 	require.NoError(t, err)
 	require.Equal(t, &timeout.Callback{Kind: "nats", Target: "orders.unpaid", Header: map[string]string{"A": "b=c"}}, task.Callback)
 	s.ok("set", "orders", "called", "-after", "1h", "-callback", "http://example.com/x", "-method", "PUT", "-call-timeout", "3s")
-	task, err = s.centre.Get(t.Context(), timeout.Key{Topic: "orders", ID: "called"})
+	task, err = s.center.Get(t.Context(), timeout.Key{Topic: "orders", ID: "called"})
 	require.NoError(t, err)
 	require.Equal(t, &timeout.Callback{Kind: "http", Target: "http://example.com/x", Method: "PUT", Timeout: 3 * time.Second}, task.Callback)
 }
@@ -200,7 +200,7 @@ func TestFeedbackFromAShell(t *testing.T) {
 func TestListsOfManyPages(t *testing.T) {
 	s := start(t, nil)
 	for i := range 250 {
-		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint("task-", i), After: time.Hour})
+		_, err := s.center.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint("task-", i), After: time.Hour})
 		require.NoError(t, err)
 	}
 	require.Contains(t, s.ok("list", "t", "-limit", "60"), "There are more")

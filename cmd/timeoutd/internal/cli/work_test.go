@@ -43,7 +43,7 @@ esac`
 		exit <- Run(ctx, []string{"work", "jobs", "-max", "2", "-exec", program}, s.getenv, &out, &errs)
 	}()
 	state := func(id string) timeout.Task {
-		task, err := s.centre.Get(t.Context(), timeout.Key{Topic: "jobs", ID: id})
+		task, err := s.center.Get(t.Context(), timeout.Key{Topic: "jobs", ID: id})
 		require.NoError(t, err)
 		return task
 	}
@@ -212,14 +212,14 @@ func TestStatsFailIfTheEngineIsAway(t *testing.T) {
 	inner, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	defer inner.Close()
-	centre, err := timeout.New(awayEngine{inner}, timeout.Config{})
+	center, err := timeout.New(awayEngine{inner}, timeout.Config{})
 	require.NoError(t, err)
-	defer centre.Close()
-	handler, err := api.New(centre, api.Config{})
+	defer center.Close()
+	handler, err := api.New(center, api.Config{})
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	s := &shell{t, centre, map[string]string{"TIMEOUTD_URL": server.URL}}
+	s := &shell{t, center, map[string]string{"TIMEOUTD_URL": server.URL}}
 	for _, args := range [][]string{{"stats"}, {"stats", "-json"}} {
 		exit, stdout, stderr := s.run(args...)
 		require.Equal(t, exitFailure, exit, "%s", args)

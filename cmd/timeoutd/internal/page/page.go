@@ -1,4 +1,4 @@
-// Package page is the page of a timeout centre. It shows the tasks, the nodes with their
+// Package page is the page of a timeout center. It shows the tasks, the nodes with their
 // slots, and failures, and has buttons for them. It has no build step, sends requests to its
 // own server only, and never makes markup of text. Its data come from package api, as JSON.
 package page

@@ -27,33 +27,33 @@ import (
 
 func TestMain(m *testing.M) { testserver.Main(m) }
 
-// run returns a running centre with a topic that keeps its done tasks.
+// run returns a running center with a topic that keeps its done tasks.
 func run(t *testing.T, callers map[string]timeout.Caller) *timeout.Center {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
-	centre, err := timeout.New(engine, timeout.Config{Callers: callers, All: true, Circuit: 20, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(engine, timeout.Config{Callers: callers, All: true, Circuit: 20, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retain: time.Hour, Backoff: 10 * time.Millisecond})
+	_, err = center.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retain: time.Hour, Backoff: 10 * time.Millisecond})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
-	go func() { ran <- centre.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ran; centre.Close() })
-	return centre
+	go func() { ran <- center.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ran; center.Close() })
+	return center
 }
 
-func set(t *testing.T, centre *timeout.Center, id string, call timeout.Callback) timeout.Answer {
-	answer, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: id, Payload: []byte(`{"n":1}`), Callback: &call})
+func set(t *testing.T, center *timeout.Center, id string, call timeout.Callback) timeout.Answer {
+	answer, err := center.Set(t.Context(), timeout.Task{Topic: "orders", ID: id, Payload: []byte(`{"n":1}`), Callback: &call})
 	require.NoError(t, err)
 	return answer
 }
 
 // ends waits until a task has ended and returns it.
-func ends(t *testing.T, centre *timeout.Center, id string) (task timeout.Task) {
+func ends(t *testing.T, center *timeout.Center, id string) (task timeout.Task) {
 	require.Eventually(t, func() bool {
 		var err error
-		task, err = centre.Get(t.Context(), timeout.Key{Topic: "orders", ID: id})
+		task, err = center.Get(t.Context(), timeout.Key{Topic: "orders", ID: id})
 		require.NoError(t, err)
 		return task.State.Ended()
 	}, time.Minute, 5*time.Millisecond)
@@ -88,18 +88,18 @@ func redisCaller(t *testing.T) (*streamcall.Caller, *redis.Client) {
 	return calls, client
 }
 
-func TestACentreCallsTargetsOfAllKinds(t *testing.T) {
+func TestACenterCallsTargetsOfAllKinds(t *testing.T) {
 	got := make(chan http.Header, 1)
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	defer target.Close()
 	overNATS, stream := natsCaller(t)
 	overRedis, client := redisCaller(t)
-	centre := run(t, map[string]timeout.Caller{"http": httpCaller(t), "nats": overNATS, "redis": overRedis})
+	center := run(t, map[string]timeout.Caller{"http": httpCaller(t), "nats": overNATS, "redis": overRedis})
 
 	want := map[string]timeout.Answer{
-		"http":  set(t, centre, "http", timeout.Callback{Kind: "http", Target: target.URL}),
-		"nats":  set(t, centre, "nats", timeout.Callback{Kind: "nats", Target: "orders.due"}),
-		"redis": set(t, centre, "redis", timeout.Callback{Kind: "redis", Target: "events"}),
+		"http":  set(t, center, "http", timeout.Callback{Kind: "http", Target: target.URL}),
+		"nats":  set(t, center, "nats", timeout.Callback{Kind: "nats", Target: "orders.due"}),
+		"redis": set(t, center, "redis", timeout.Callback{Kind: "redis", Target: "events"}),
 	}
 	check := func(kind string, m callback.Message, err error) {
 		require.NoError(t, err)
@@ -110,17 +110,17 @@ func TestACentreCallsTargetsOfAllKinds(t *testing.T) {
 		require.Equal(t, 1, m.Attempt)
 		require.Equal(t, "orders/"+kind+":"+strconv.FormatInt(m.Version, 10), m.Key)
 		require.Equal(t, timeout.Key{Topic: "orders", ID: kind}, m.Token.Key)
-		require.Equal(t, timeout.Done, ends(t, centre, kind).State)
+		require.Equal(t, timeout.Done, ends(t, center, kind).State)
 	}
 	m, err := callback.Parse((<-got).Get)
 	check("http", m, err)
-	ends(t, centre, "nats")
+	ends(t, center, "nats")
 	msg, err := stream.GetMsg(t.Context(), 1)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"n":1}`, string(msg.Data))
 	m, err = callback.Parse(msg.Header.Get)
 	check("nats", m, err)
-	ends(t, centre, "redis")
+	ends(t, center, "redis")
 	entries, err := client.XRange(t.Context(), "events", "-", "+").Result()
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
@@ -142,7 +142,7 @@ func fromEntry(values map[string]any) (callback.Message, error) {
 	return callback.Parse(header.Get)
 }
 
-func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
+func TestTheAnswerOfATargetDecidesInTheCenter(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string][]callback.Message{}
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -168,27 +168,27 @@ func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
 		}
 	}))
 	defer target.Close()
-	centre := run(t, map[string]timeout.Caller{"http": httpCaller(t)})
+	center := run(t, map[string]timeout.Caller{"http": httpCaller(t)})
 	call := timeout.Callback{Kind: "http", Target: target.URL}
-	set(t, centre, "gone", call)
-	set(t, centre, "flaky", call)
-	set(t, centre, "rollout", call)
+	set(t, center, "gone", call)
+	set(t, center, "flaky", call)
+	set(t, center, "rollout", call)
 	refused := call
 	refused.Final = []int{http.StatusUnprocessableEntity}
-	set(t, centre, "refused", refused)
+	set(t, center, "refused", refused)
 	async := call
 	async.Header = map[string]string{"Prefer": "respond-async"}
-	set(t, centre, "later", async)
+	set(t, center, "later", async)
 
-	dead := ends(t, centre, "gone")
+	dead := ends(t, center, "gone")
 	require.Equal(t, timeout.Dead, dead.State)
 	require.Equal(t, 1, dead.Attempts)
 	require.Contains(t, dead.Error, "answer 410 Gone")
-	dead = ends(t, centre, "refused")
+	dead = ends(t, center, "refused")
 	require.Equal(t, timeout.Dead, dead.State)
 	require.Equal(t, 1, dead.Attempts)
-	require.Equal(t, timeout.Done, ends(t, centre, "flaky").State)
-	rollout := ends(t, centre, "rollout")
+	require.Equal(t, timeout.Done, ends(t, center, "flaky").State)
+	rollout := ends(t, center, "rollout")
 	require.Equal(t, timeout.Done, rollout.State)
 	require.Equal(t, 4, rollout.Attempts)
 
@@ -203,12 +203,12 @@ func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
 	require.NotEqual(t, flaky[0].Token, flaky[2].Token)
 
 	require.Eventually(t, func() bool { return len(calls("later")) == 1 }, time.Minute, 5*time.Millisecond)
-	task, err := centre.Get(t.Context(), timeout.Key{Topic: "orders", ID: "later"})
+	task, err := center.Get(t.Context(), timeout.Key{Topic: "orders", ID: "later"})
 	require.NoError(t, err)
 	require.Equal(t, timeout.Running, task.State)
-	ok, err := centre.Feedback(t.Context(), calls("later")[0].Token, nil)
+	ok, err := center.Feedback(t.Context(), calls("later")[0].Token, nil)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.Equal(t, timeout.Done, ends(t, centre, "later").State)
+	require.Equal(t, timeout.Done, ends(t, center, "later").State)
 	require.Len(t, calls("later"), 1)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// pair is a centre on Redis in front of PostgreSQL.
+// pair is a center on Redis in front of PostgreSQL.
 type pair struct {
 	*timeout.Center
 	redis *testserver.Server

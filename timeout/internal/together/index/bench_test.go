@@ -30,7 +30,7 @@ func BenchmarkQueueInMemory(b *testing.B) {
 	for _, load := range []struct {
 		name   string
 		topics int
-		set    func(b *testing.B, centre *timeout.Center) (tasks int)
+		set    func(b *testing.B, center *timeout.Center) (tasks int)
 	}{{"steady", 1, steady}, {"burst", 1, burst}, {"idle", 256, idle}} {
 		for _, table := range []string{"sqlite", "postgres"} {
 			for _, queue := range []bool{false, true} {
@@ -40,7 +40,7 @@ func BenchmarkQueueInMemory(b *testing.B) {
 						if queue {
 							e = benchQueue(b, e)
 						}
-						benchCentre(b, e, load.topics, load.set)
+						benchCenter(b, e, load.topics, load.set)
 						require.NoError(b, e.Close())
 					}
 				})
@@ -68,25 +68,25 @@ func benchQueue(b *testing.B, table engine.Engine) engine.Engine {
 	return e
 }
 
-// benchCentre runs a centre while set sets tasks, and until they are done.
-func benchCentre(b *testing.B, e engine.Engine, topics int, set func(*testing.B, *timeout.Center) int) {
-	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+// benchCenter runs a center while set sets tasks, and until they are done.
+func benchCenter(b *testing.B, e engine.Engine, topics int, set func(*testing.B, *timeout.Center) int) {
+	center, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	late := make(chan time.Duration, 1<<16)
 	for i := range topics {
-		_, err := centre.SetTopic(b.Context(), timeout.Topic{Name: fmt.Sprint("t", i), Concurrency: 256})
+		_, err := center.SetTopic(b.Context(), timeout.Topic{Name: fmt.Sprint("t", i), Concurrency: 256})
 		require.NoError(b, err)
-		require.NoError(b, centre.Handle(fmt.Sprint("t", i), func(_ context.Context, task timeout.Task) error {
+		require.NoError(b, center.Handle(fmt.Sprint("t", i), func(_ context.Context, task timeout.Task) error {
 			late <- time.Since(task.Due)
 			return nil
 		}))
 	}
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
+	go func() { ended <- center.Run(ctx) }()
 	time.Sleep(6 * time.Second)
 	used := processor(b)
-	all := make([]time.Duration, set(b, centre))
+	all := make([]time.Duration, set(b, center))
 	for i := range all {
 		all[i] = <-late
 	}
@@ -96,7 +96,7 @@ func benchCentre(b *testing.B, e engine.Engine, topics int, set func(*testing.B,
 	}
 	stop()
 	require.NoError(b, <-ended)
-	require.NoError(b, centre.Close())
+	require.NoError(b, center.Close())
 }
 
 func processor(b *testing.B) time.Duration {
@@ -106,9 +106,9 @@ func processor(b *testing.B) time.Duration {
 }
 
 // steady sets tasks one after another, each due two seconds later.
-func steady(b *testing.B, centre *timeout.Center) (tasks int) {
+func steady(b *testing.B, center *timeout.Center) (tasks int) {
 	for ; tasks < 1500; tasks++ {
-		_, err := centre.Set(b.Context(), timeout.Task{Topic: "t0", ID: fmt.Sprint(tasks), After: 2 * time.Second})
+		_, err := center.Set(b.Context(), timeout.Task{Topic: "t0", ID: fmt.Sprint(tasks), After: 2 * time.Second})
 		require.NoError(b, err)
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -116,7 +116,7 @@ func steady(b *testing.B, centre *timeout.Center) (tasks int) {
 }
 
 // burst sets tasks due at the same instant.
-func burst(b *testing.B, centre *timeout.Center) (tasks int) {
+func burst(b *testing.B, center *timeout.Center) (tasks int) {
 	due := time.Now().Add(3 * time.Second)
 	for tasks < 20_000 {
 		var batch []timeout.Task
@@ -124,7 +124,7 @@ func burst(b *testing.B, centre *timeout.Center) (tasks int) {
 			batch = append(batch, timeout.Task{Topic: "t0", ID: fmt.Sprint(tasks), Due: due})
 			tasks++
 		}
-		_, err := centre.SetAll(b.Context(), batch)
+		_, err := center.SetAll(b.Context(), batch)
 		require.NoError(b, err)
 	}
 	return tasks

@@ -25,11 +25,11 @@ func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	in, err := redis.Open(t.Context(), server.URL, redis.Config{})
 	require.NoError(t, err)
 	e := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), in, index.Config{})
-	centre, err := timeout.New(e, timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(e, timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	var mu sync.Mutex
 	late := map[string][]time.Duration{}
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
+	require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
 		mu.Lock()
 		defer mu.Unlock()
 		late[task.ID] = append(late[task.ID], time.Since(task.Due))
@@ -37,12 +37,12 @@ func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	}))
 	set := func(name string, after time.Duration) {
 		for i := range 20 {
-			_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(name, i), After: after + time.Duration(i)*20*time.Millisecond})
+			_, err := center.Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(name, i), After: after + time.Duration(i)*20*time.Millisecond})
 			require.NoError(t, err)
 		}
 	}
 	set("before", 0) // nobody has looked at the index's clock yet
-	runs(t, centre)
+	runs(t, center)
 	tasks := 20
 	for round, ahead := range []time.Duration{-time.Hour, time.Hour, -time.Hour, 0} {
 		server.SetClock(t, ahead)

@@ -76,22 +76,22 @@ func TestWhatTwoNodesSetIsRunOnceByOneOfThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	var mu sync.Mutex
 	ran := map[string]int{}
-	var centres []*timeout.Center
+	var centers []*timeout.Center
 	for i := range 2 {
 		e := over(t, table(t, path), inMemory(t), index.Config{Scan: 50 * time.Millisecond})
-		centre, err := timeout.New(e, timeout.Config{Node: fmt.Sprint(i), Poll: 20 * time.Millisecond, TTL: time.Second})
+		center, err := timeout.New(e, timeout.Config{Node: fmt.Sprint(i), Poll: 20 * time.Millisecond, TTL: time.Second})
 		require.NoError(t, err)
-		require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
+		require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
 			ran[task.ID]++
 			return nil
 		}))
-		runs(t, centre)
-		centres = append(centres, centre)
+		runs(t, center)
+		centers = append(centers, center)
 	}
 	for i := range 200 {
-		_, err := centres[i%2].Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i%10) * 100 * time.Millisecond})
+		_, err := centers[i%2].Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i%10) * 100 * time.Millisecond})
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool {
@@ -261,7 +261,7 @@ func TestACallLeasesATaskOnce(t *testing.T) {
 	require.Equal(t, 1, again)
 }
 
-// A centre asks again at Next, or after its Poll. That may be longer than the window.
+// A center asks again at Next, or after its Poll. That may be longer than the window.
 func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
 	const window = 100 * time.Millisecond
 	truth := withOrders(t)
@@ -274,7 +274,7 @@ func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
 	require.LessOrEqual(t, batch.Next.Sub(batch.Now), window)
 }
 
-// rig is a centre on an engine with a broken index.
+// rig is a center on an engine with a broken index.
 type rig struct {
 	*timeout.Center
 	truth engine.Truth
@@ -285,10 +285,10 @@ type rig struct {
 
 func newRig(t *testing.T, cfg index.Config) *rig {
 	r := &rig{truth: table(t, filepath.Join(t.TempDir(), "tasks.db")), index: &broken{Engine: inMemory(t)}, ran: map[string]int{}}
-	centre, err := timeout.New(over(t, r.truth, r.index, cfg), timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	center, err := timeout.New(over(t, r.truth, r.index, cfg), timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	r.Center = centre
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
+	r.Center = center
+	require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ran[task.ID]++
@@ -299,10 +299,10 @@ func newRig(t *testing.T, cfg index.Config) *rig {
 
 func (r *rig) run(t *testing.T) { runs(t, r.Center) }
 
-func runs(t *testing.T, centre *timeout.Center) {
+func runs(t *testing.T, center *timeout.Center) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
-	go func() { ran <- centre.Run(ctx) }()
+	go func() { ran <- center.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ran) })
 }
 

@@ -69,13 +69,13 @@ func TestALimitForAllNodesHoldsWithAndWithoutAnIndex(t *testing.T) {
 					if node == "a" {
 						cfg.Members = members
 					}
-					centre, err := timeout.New(e, cfg)
+					center, err := timeout.New(e, cfg)
 					require.NoError(t, err)
-					require.NoError(t, centre.Handle("orders", func(context.Context, engine.Task) error {
+					require.NoError(t, center.Handle("orders", func(context.Context, engine.Task) error {
 						handle(node)
 						return nil
 					}))
-					runs(t, centre)
+					runs(t, center)
 					time.Sleep(time.Second) // so they beat at different times
 				}
 				setter, set := table(t, path), 0

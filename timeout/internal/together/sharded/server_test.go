@@ -39,11 +39,11 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		require.NoError(c, err)
 	}, time.Minute, 50*time.Millisecond)
 	defer func() { require.NoError(t, e.Close()) }()
-	centre, err := timeout.New(e, timeout.Config{Topic: engine.Topic{Lease: 5 * time.Second}, Poll: 100 * time.Millisecond, Logger: silent})
+	center, err := timeout.New(e, timeout.Config{Topic: engine.Topic{Lease: 5 * time.Second}, Poll: 100 * time.Millisecond, Logger: silent})
 	require.NoError(t, err)
 	var mu sync.Mutex
 	ran := map[string]int{}
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
+	require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
 		mu.Lock()
 		defer mu.Unlock()
 		ran[task.ID]++
@@ -51,15 +51,15 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
-	defer func() { cancel(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) }()
+	go func() { ended <- center.Run(ctx) }()
+	defer func() { cancel(); require.NoError(t, <-ended); require.NoError(t, center.Close()) }()
 
 	set := ids("orders", 2, 60)
 	do := func(what string, ids []string, after time.Duration) {
 		t.Helper()
 		for _, id := range ids {
 			require.EventuallyWithT(t, func(c *assert.CollectT) { // a busy machine may be silent for a second
-				_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: id, After: after})
+				_, err := center.Set(t.Context(), engine.Task{Topic: "orders", ID: id, After: after})
 				assert.NoError(c, err, what)
 			}, time.Minute, 50*time.Millisecond)
 		}
@@ -95,20 +95,20 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		do(trouble.what, some(1)[:10], time.Second)
 		trouble.begin(t)
 		require.Eventually(t, func() bool {
-			_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
+			_, err := center.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
 			return err != nil
 		}, time.Minute, 10*time.Millisecond, "%s: and found to be away", trouble.what)
 		do(trouble.what, some(0), 0)
 		have(trouble.what, some(0), 1)
 		require.Eventually(t, func() bool { // tasks leased before still run, however long they have to wait
-			s := centre.Stats()[0]
+			s := center.Stats()[0]
 			return s.Queued == 0 && s.Running == 0
 		}, time.Minute, 10*time.Millisecond, trouble.what)
 		waits := missing(some(1))
 		t.Logf("%s: %d tasks wait", trouble.what, len(waits))
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(t, waits, missing(some(1)))
-		_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
+		_, err := center.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
 		require.ErrorContains(t, err, "shard 2 of 2", trouble.what)
 		trouble.end(t)
 		have(fmt.Sprint("no longer ", trouble.what), some(1)[:10], 1)

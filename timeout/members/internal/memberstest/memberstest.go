@@ -126,19 +126,19 @@ func (c Changes) Drain(quiet time.Duration) {
 	}
 }
 
-// Serve runs a centre on those members until the caller calls stop.
-func Serve(t *testing.T, m engine.Members) (centre *timeout.Center, stop func()) {
+// Serve runs a center on those members until the caller calls stop.
+func Serve(t *testing.T, m engine.Members) (center *timeout.Center, stop func()) {
 	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	centre, err = timeout.New(e, timeout.Config{Node: "centre", Members: m, TTL: Short})
+	center, err = timeout.New(e, timeout.Config{Node: "center", Members: m, TTL: Short})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
-	return centre, func() {
+	go func() { ended <- center.Run(ctx) }()
+	return center, func() {
 		cancel()
 		require.NoError(t, <-ended)
-		require.NoError(t, centre.Close())
+		require.NoError(t, center.Close())
 		require.NoError(t, e.Close())
 	}
 }
@@ -161,8 +161,8 @@ func KilledLeader(t *testing.T, a, b, c engine.Members, kill func()) {
 	require.Equal(t, []string{"b", "c"}, Names(after))
 }
 
-// Twins runs two centres of one name. Both are told, and yet beat not much more often.
-func Twins(t *testing.T, a, b Members) {
+// Duplicates runs two centers of one name. Both are told, and yet beat not much more often.
+func Duplicates(t *testing.T, a, b Members) {
 	one, stopOne := Serve(t, a)
 	two, stopTwo := Serve(t, b)
 	require.Eventually(t, func() bool { return one.View().Other != "" && two.View().Other != "" }, Eternal, 10*time.Millisecond)
@@ -190,10 +190,10 @@ var Outages = map[string]Outage{
 	"paused":  {(*testserver.Server).Pause, (*testserver.Server).Continue},
 }
 
-// Away takes a server away for longer than the ttl of a running centre. Another node is a member
-// too, and its changes are watched. The centre must keep its last view meanwhile.
-func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Members, changes Changes, outage Outage) {
-	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 2 }, Eternal, 10*time.Millisecond)
+// Away takes a server away for longer than the ttl of a running center. Another node is a member
+// too, and its changes are watched. The center must keep its last view meanwhile.
+func Away(t *testing.T, s *testserver.Server, center *timeout.Center, other Members, changes Changes, outage Outage) {
+	require.Eventually(t, func() bool { return len(center.View().Nodes) == 2 }, Eternal, 10*time.Millisecond)
 	outage.Begin(s, t)
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -201,10 +201,10 @@ func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Memb
 	cancel()
 	require.Error(t, err)
 	require.Less(t, time.Since(asked), Eternal/2)
-	before := centre.View() // the last one: until the outage the centre may have been gone, and come back
+	before := center.View() // the last one: until the outage the center may have been gone, and come back
 	require.Len(t, before.Nodes, 2)
 	time.Sleep(2 * Short)
-	require.Equal(t, before, centre.View())
+	require.Equal(t, before, center.View())
 
 	outage.End(s, t)
 	require.Eventually(t, func() bool {
@@ -213,7 +213,7 @@ func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Memb
 	}, Eternal, 50*time.Millisecond)
 	changes.Drain(300 * time.Millisecond)
 	require.NoError(t, other.Leave(t.Context(), "other"))
-	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 1 }, Eternal, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(center.View().Nodes) == 1 }, Eternal, 10*time.Millisecond)
 	Beat(t, other, "other", Long)
 	changes.Await(t, "the watch goes on after the outage")
 }

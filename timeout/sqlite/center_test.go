@@ -21,25 +21,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// runCentre runs a centre until the test ends.
-func runCentre(t *testing.T, e engine.Engine, handle timeout.Handler) *timeout.Center {
-	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Topic: engine.Topic{Backoff: time.Millisecond, BackoffMax: time.Millisecond}})
+// runCenter runs a center until the test ends.
+func runCenter(t *testing.T, e engine.Engine, handle timeout.Handler) *timeout.Center {
+	center, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Topic: engine.Topic{Backoff: time.Millisecond, BackoffMax: time.Millisecond}})
 	require.NoError(t, err)
-	require.NoError(t, centre.Handle("t", handle))
+	require.NoError(t, center.Handle("t", handle))
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
-	go func() { ran <- centre.Run(ctx) }()
+	go func() { ran <- center.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ran; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		require.NoError(t, centre.Close())
+		require.NoError(t, center.Close())
 	})
-	return centre
+	return center
 }
 
-func TestCentresRunWhatIsInTheFile(t *testing.T) {
+func TestCentersRunWhatIsInTheFile(t *testing.T) {
 	for _, indexed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("indexed=%v", indexed), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "tasks.db")
@@ -58,7 +58,7 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 				}
 				return nil
 			}
-			var centres []*timeout.Center
+			var centers []*timeout.Center
 			for range 2 {
 				var e engine.Engine = openEngine(t, path)
 				if indexed {
@@ -68,13 +68,13 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 					require.NoError(t, err)
 					t.Cleanup(func() { require.NoError(t, e.Close()) })
 				}
-				centres = append(centres, runCentre(t, e, handle))
+				centers = append(centers, runCenter(t, e, handle))
 			}
 			const count = 1000
 			for i := range count {
 				after := time.Duration(rand.IntN(200)) * time.Millisecond
 				go func() {
-					if _, err := centres[i%2].Set(context.Background(), engine.Task{Topic: "t", ID: fmt.Sprint(i), After: after}); err != nil {
+					if _, err := centers[i%2].Set(context.Background(), engine.Task{Topic: "t", ID: fmt.Sprint(i), After: after}); err != nil {
 						t.Error(err)
 					}
 				}()
@@ -83,7 +83,7 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 				mu.Lock()
 				got := len(ran)
 				mu.Unlock()
-				counts, err := centres[0].Count(context.Background(), "t")
+				counts, err := centers[0].Count(context.Background(), "t")
 				return err == nil && got == count && counts == engine.Counts{}
 			}, time.Minute, 20*time.Millisecond)
 			mu.Lock()

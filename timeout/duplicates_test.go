@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-const twins = "another running node has this node's name"
+const duplicates = "another running node has this node's name"
 
 func TestTwoNodesOfOneNameAreTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -22,38 +22,38 @@ func TestTwoNodesOfOneNameAreTold(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		var logs [2]logtest.Log
-		var centres [2]*rig
-		for i := range centres {
-			centres[i] = rigOn(t, e, timeout.Config{Node: "a", Logger: logs[i].Logger(slog.LevelInfo)})
+		var centers [2]*rig
+		for i := range centers {
+			centers[i] = rigOn(t, e, timeout.Config{Node: "a", Logger: logs[i].Logger(slog.LevelInfo)})
 			pass(time.Second)
 		}
 		pass(10 * time.Second)
 		for i := range logs {
-			lines := logs[i].Lines(twins)
+			lines := logs[i].Lines(duplicates)
 			require.Len(t, lines, 1)
 			for _, part := range []string{"level=ERROR", "node=a", "for=", "-node"} {
 				require.Contains(t, lines[0], part)
 			}
-			require.NotEmpty(t, centres[i].View().Other)
+			require.NotEmpty(t, centers[i].View().Other)
 		}
 		pass(10 * time.Minute)
 		for i := range logs {
-			require.InDelta(t, 11, len(logs[i].Lines(twins)), 1, "a line each minute")
-			require.NotEmpty(t, centres[i].View().Other)
+			require.InDelta(t, 11, len(logs[i].Lines(duplicates)), 1, "a line each minute")
+			require.NotEmpty(t, centers[i].View().Other)
 		}
-		require.NoError(t, centres[1].stop())
+		require.NoError(t, centers[1].stop())
 		pass(time.Minute)
-		require.Empty(t, centres[0].View().Other)
+		require.Empty(t, centers[0].View().Other)
 		require.Len(t, logs[0].Lines("no other node"), 1)
-		before := len(logs[0].Lines(twins))
+		before := len(logs[0].Lines(duplicates))
 		pass(time.Hour)
-		require.Len(t, logs[0].Lines(twins), before)
+		require.Len(t, logs[0].Lines(duplicates), before)
 	})
 }
 
 // A node is killed, and its successor of the same name starts at once. It is found in the record of
 // the killed one, and so are a stop and another Run.
-func TestARestartUnderTheSameNameIsNoTwin(t *testing.T) {
+func TestARestartUnderTheSameNameIsNoDuplicate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e, err := memory.New(memory.Config{})
 		require.NoError(t, err)
@@ -71,6 +71,6 @@ func TestARestartUnderTheSameNameIsNoTwin(t *testing.T) {
 			}
 			require.NoError(t, r.stop())
 		}
-		require.Empty(t, log.Lines(twins))
+		require.Empty(t, log.Lines(duplicates))
 	})
 }

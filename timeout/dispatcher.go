@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// deskMost is the greatest number of tasks that a desk leases by one call.
-	deskMost = 1000
+	// dispatchMost is the greatest number of tasks that a dispatcher leases by one call.
+	dispatchMost = 1000
 
 	// pullPatience is how long a Pull without Wait waits for a part of the engine, if there are others.
 	pullPatience = 2 * time.Second
 )
 
-// desk leases the due tasks of a topic for requests by Pull. However many requests wait, one
+// dispatcher leases the due tasks of a topic for requests by Pull. However many requests wait, one
 // goroutine asks the engine for all of them, and none does while no request waits. It asks one part
-// of the engine at a time, but does not wait for one that takes long. When the desk knows of nothing due, it
-// sleeps until the next due time, until the bell, or for Center.poll.
-type desk struct {
+// of the engine at a time, but does not wait for one that takes long. When the dispatcher knows of nothing due, it
+// sleeps until the next due time, until a wake-up, or for Center.poll.
+type dispatcher struct {
 	looks // its mu guards the fields below
 
 	topic    Topic
@@ -43,7 +43,7 @@ type request struct {
 	lease time.Duration
 	got   chan pulled // gets one element
 
-	// desk.mu guards the fields below.
+	// dispatcher.mu guards the fields below.
 	last   bool // whether it wants an answer after the next look at each part, even an empty one
 	since  int  // how many looks had begun when it came
 	looked bool // whether those say that nothing is due
@@ -59,8 +59,8 @@ type pulled struct {
 
 func (r *request) full() bool { return len(r.tasks) == r.most || r.bytes > engine.MaxPageBytes }
 
-// change gives the desk the current topic.
-func (d *desk) change(topic Topic) {
+// change gives the dispatcher the current topic.
+func (d *dispatcher) change(topic Topic) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if topic.Rate != d.topic.Rate {
@@ -80,13 +80,13 @@ func (d *desk) change(topic Topic) {
 	}
 	if !topic.Pull { // another call is refused
 		d.dismiss(func(*request) bool { return true })
-		ring(d.bell)
+		signal(d.wakeup)
 	}
 	d.topic = topic
 }
 
 // join adds a request. It reports whether serve must be started.
-func (d *desk) join(r *request) (start bool) {
+func (d *dispatcher) join(r *request) (start bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = append(d.waiting, r)
@@ -104,7 +104,7 @@ func (d *desk) join(r *request) (start bool) {
 }
 
 // await returns the answer to a request, or no tasks when wait is over.
-func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duration) ([]Leased, error) {
+func (d *dispatcher) await(ctx, pulling context.Context, r *request, wait time.Duration) ([]Leased, error) {
 	var over <-chan time.Time
 	if wait > 0 { // else the next looks are its last ones anyway
 		timer := time.NewTimer(wait)
@@ -136,7 +136,7 @@ func (d *desk) await(ctx, pulling context.Context, r *request, wait time.Duratio
 }
 
 // hurry ends a request if a look has found nothing for it. Otherwise the next look does.
-func (d *desk) hurry(r *request) (ended bool) {
+func (d *dispatcher) hurry(r *request) (ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.hasLooked(r, time.Now()) {
@@ -148,27 +148,27 @@ func (d *desk) hurry(r *request) (ended bool) {
 }
 
 // quit ends a request. It reports false if the answer is there.
-func (d *desk) quit(r *request) bool {
+func (d *dispatcher) quit(r *request) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.remove(r)
 }
 
 // remove takes a request out, and reports whether it was there. d.mu must be held.
-func (d *desk) remove(r *request) bool {
+func (d *dispatcher) remove(r *request) bool {
 	i := slices.Index(d.waiting, r)
 	if i < 0 {
 		return false
 	}
 	d.waiting = slices.Delete(d.waiting, i, i+1)
 	if len(d.waiting) == 0 {
-		ring(d.bell)
+		signal(d.wakeup)
 	}
 	return true
 }
 
 // idle reports whether no request waits.
-func (d *desk) idle() bool {
+func (d *dispatcher) idle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.waiting) == 0
@@ -176,7 +176,7 @@ func (d *desk) idle() bool {
 
 // hasLooked reports whether a look at each part has found nothing for a request, as far as the parts answer. d.mu must be
 // held.
-func (d *desk) hasLooked(r *request, now time.Time) bool {
+func (d *dispatcher) hasLooked(r *request, now time.Time) bool {
 	return r.looked || !slices.ContainsFunc(d.parts, func(p *part) bool {
 		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullPatience || !d.others(p))
 		return !p.idle && p.looked <= r.since && answers
@@ -185,7 +185,7 @@ func (d *desk) hasLooked(r *request, now time.Time) bool {
 
 // dismissLooked answers the requests that want an answer and have looked. If no part has answered, that is an error. d.mu must
 // be held.
-func (d *desk) dismissLooked(now time.Time) {
+func (d *dispatcher) dismissLooked(now time.Time) {
 	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
 		if !r.last || !d.hasLooked(r, now) {
 			return false
@@ -206,7 +206,7 @@ func (d *desk) dismissLooked(now time.Time) {
 var errSilent = fmt.Errorf("timeout: no part of the engine has answered within %v", pullPatience)
 
 // serve asks the parts of the engine until no request waits.
-func (d *desk) serve() {
+func (d *dispatcher) serve() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -221,7 +221,7 @@ func (d *desk) serve() {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
-			case <-d.bell:
+			case <-d.wakeup:
 			}
 		}
 	}
@@ -229,13 +229,13 @@ func (d *desk) serve() {
 
 // plan returns the next question and the part of the engine to ask, or a positive wait if there is none yet. Without both
 // there is no request.
-func (d *desk) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Duration) {
+func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.renew(nil, now)
 	d.dismissLooked(now)
 	_, silent := d.forgo(now)
-	most := deskMost
+	most := dispatchMost
 	if d.limiter != nil {
 		if tokens := d.limiter.TokensAt(now); tokens < 1 {
 			d.dismiss(func(r *request) bool { return r.last })
@@ -288,7 +288,7 @@ func (d *desk) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Durat
 
 // ask calls a part of the engine and takes its answer. All slots are asked for, whoever owns them: another
 // node may have no request.
-func (d *desk) ask(p *part, ask engine.Ask, number int) {
+func (d *dispatcher) ask(p *part, ask engine.Ask, number int) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	batch, err := d.c.engine.Expire(ctx, ask)
@@ -312,7 +312,7 @@ func (d *desk) ask(p *part, ask engine.Ask, number int) {
 }
 
 // settle tells the engine of outcomes. If it does not answer, the leases end.
-func (d *desk) settle(outcomes []engine.Outcome) {
+func (d *dispatcher) settle(outcomes []engine.Outcome) {
 	if len(outcomes) == 0 {
 		return
 	}
@@ -325,7 +325,7 @@ func (d *desk) settle(outcomes []engine.Outcome) {
 
 // giveUp takes the tasks out whose last attempt of a run ended with its lease: see Topic.Every. It
 // returns their outcomes. d.mu must be held.
-func (d *desk) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
+func (d *dispatcher) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
 		outcome, over := outlived(d.topic, d.schedule, one, batch.Now)
 		if over {
@@ -338,7 +338,7 @@ func (d *desk) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 }
 
 // fail answers all requests with an error. The next request is a reason to ask again at once. d.mu must be held.
-func (d *desk) fail(err error) {
+func (d *dispatcher) fail(err error) {
 	for _, r := range d.waiting {
 		r.got <- pulled{err: err}
 	}
@@ -349,7 +349,7 @@ func (d *desk) fail(err error) {
 }
 
 // take hands out the leased tasks. It returns the outcomes of those that nobody gets.
-func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, number int, now time.Time) (rest []engine.Outcome) {
+func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number int, now time.Time) (rest []engine.Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.clock = clock{batch.Now, now}
@@ -384,7 +384,7 @@ func (d *desk) take(p *part, ask engine.Ask, batch engine.Batch, number int, now
 }
 
 // count counts a leased task. d.mu must be held.
-func (d *desk) count(one *Leased, now time.Time) {
+func (d *dispatcher) count(one *Leased, now time.Time) {
 	d.counts.Pulled++
 	if one.Again {
 		d.counts.Again++
@@ -402,7 +402,7 @@ func (d *desk) count(one *Leased, now time.Time) {
 // deal deals tasks to the requests for leases of that length, one to each in turn, and answers
 // them. Requests that came after the question began get what the others leave. deal returns the rest. d.mu
 // must be held.
-func (d *desk) deal(leased []Leased, lease time.Duration, number int) (rest []Leased) {
+func (d *dispatcher) deal(leased []Leased, lease time.Duration, number int) (rest []Leased) {
 	for _, late := range []bool{false, true} {
 		for dealt := true; dealt && len(leased) > 0; {
 			dealt = false
@@ -419,7 +419,7 @@ func (d *desk) deal(leased []Leased, lease time.Duration, number int) (rest []Le
 }
 
 // dismiss answers the matching requests, with their tasks if any. d.mu must be held.
-func (d *desk) dismiss(matches func(*request) bool) {
+func (d *dispatcher) dismiss(matches func(*request) bool) {
 	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
 		if !matches(r) {
 			return false
@@ -430,7 +430,7 @@ func (d *desk) dismiss(matches func(*request) bool) {
 }
 
 // stats returns the counts.
-func (d *desk) stats() Stats {
+func (d *dispatcher) stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.counts
