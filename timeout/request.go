@@ -1,0 +1,113 @@
+package timeout
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// request is a call of Pull that waits.
+type request struct {
+	most  int
+	lease time.Duration
+	got   chan pulled // gets one element
+
+	// dispatcher.mu guards the fields below.
+	last   bool // whether it wants an answer after the next look at each part, even an empty one
+	since  int  // how many looks had begun when it came
+	looked bool // whether those say that nothing is due
+	tasks  []Leased
+	bytes  int // of their payloads
+}
+
+// pulled is the answer to a request.
+type pulled struct {
+	tasks []Leased
+	err   error
+}
+
+func (r *request) full() bool { return len(r.tasks) == r.most || r.bytes > engine.MaxPageBytes }
+
+// join adds a request. It reports whether serve must be started.
+func (d *dispatcher) join(r *request) (start bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = append(d.waiting, r)
+	now := time.Now()
+	d.renew(nil, now)
+	r.since = d.begun
+	if !d.open || r.last {
+		d.lookNow()
+	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls > 0 || !now.Before(p.look) }) {
+		r.looked = true // all that is known holds for it
+	}
+	start = !d.open
+	d.open = true
+	return start
+}
+
+// await returns the answer to a request, or no tasks when wait is over.
+func (d *dispatcher) await(ctx, pulling context.Context, r *request, wait time.Duration) ([]Leased, error) {
+	var over <-chan time.Time
+	if wait > 0 { // else the next looks are its last ones anyway
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		select {
+		case got := <-r.got:
+			if err := context.Cause(ctx); err != nil && len(got.tasks) > 0 {
+				d.settle(unbegun(got.tasks))
+				return nil, err
+			}
+			return got.tasks, got.err
+		case <-over:
+			if d.hurry(r) {
+				return nil, nil
+			}
+		case <-ctx.Done():
+			if d.quit(r) {
+				return nil, context.Cause(ctx)
+			}
+		case <-pulling.Done():
+			if d.quit(r) {
+				return nil, context.Cause(pulling)
+			}
+		}
+	}
+}
+
+// hurry ends a request if a look has found nothing for it. Otherwise the next look does.
+func (d *dispatcher) hurry(r *request) (ended bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hasLooked(r, time.Now()) {
+		return d.remove(r)
+	}
+	r.last = true
+	d.lookNow()
+	return false
+}
+
+// quit ends a request. It reports false if the answer is there.
+func (d *dispatcher) quit(r *request) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.remove(r)
+}
+
+// remove takes a request out, and reports whether it was there. d.mu must be held.
+func (d *dispatcher) remove(r *request) bool {
+	i := slices.Index(d.waiting, r)
+	if i < 0 {
+		return false
+	}
+	d.waiting = slices.Delete(d.waiting, i, i+1)
+	if len(d.waiting) == 0 {
+		signal(d.wakeup)
+	}
+	return true
+}
