@@ -13,6 +13,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
+// serversEvery is how often a Cluster is asked again which server has a slot.
+const serversEvery = time.Second
+
 // Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
 // It is an engine.Waker, too. It keeps no log of executions.
 type Engine struct {
@@ -72,8 +75,9 @@ func (e *Engine) Parts(topic string, slots []int) (parts []int) {
 	if l == nil || !e.redis.Clustered() {
 		return []int{0}
 	}
+	servers := e.serversOf(l)
 	for _, slot := range l.Topic.Asked(slots) {
-		if part := e.serverOf(l.places[slot]); !slices.Contains(parts, part) {
+		if part := servers[slot]; !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}
 	}
@@ -86,11 +90,22 @@ func (e *Engine) Part(key engine.Key) int {
 	if l == nil || !e.redis.Clustered() { // the first one asks the server with the topics
 		return 0
 	}
-	return e.serverOf(l.slot(key.ID))
+	return e.serversOf(l)[l.slot(key.ID).slot]
 }
 
-// serverOf is the number of the server of a place, in a Cluster.
-func (e *Engine) serverOf(at *place) int { return e.redis.Number(at.keys[0].(string)) }
+// serversOf returns the numbers of the servers of a topic's slots, in a Cluster.
+func (e *Engine) serversOf(l *layout) []int {
+	s := &l.servers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.bySlot == nil || now.Sub(s.read) >= serversEvery {
+		s.read, s.bySlot = now, make([]int, len(l.places))
+		for slot, at := range l.places {
+			s.bySlot[slot] = e.redis.Number(at.keys[0].(string))
+		}
+	}
+	return s.bySlot
+}
 
 // slotsOf returns those of some slots that are on a server. Zero means all servers.
 func (e *Engine) slotsOf(l *layout, slots []int, part int) []int {
@@ -98,7 +113,8 @@ func (e *Engine) slotsOf(l *layout, slots []int, part int) []int {
 	if part == 0 || !e.redis.Clustered() {
 		return slots
 	}
-	return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return e.serverOf(l.places[slot]) != part })
+	servers := e.serversOf(l)
+	return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return servers[slot] != part })
 }
 
 // Close ends the engine, and the client if Open has made it. It is idempotent.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -56,6 +58,12 @@ type layout struct {
 	old    []*place      // of the generation before, while tasks are moved
 	empty  []atomic.Bool // by slot of old: it has nothing any more, and stays so
 	hints  hints
+
+	servers struct {
+		mu     sync.Mutex
+		bySlot []int     // their numbers, in a Cluster
+		read   time.Time // when
+	}
 }
 
 func (e *Engine) newLayout(raw string) (*layout, error) {
