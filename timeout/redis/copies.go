@@ -63,7 +63,7 @@ func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (strin
 	if err != nil {
 		return "", err
 	}
-	should, err := verdict(raw, held.count())
+	should, err := quorum(raw, held.count())
 	if err != nil || should.raw == "" {
 		return "", err
 	}
@@ -193,9 +193,9 @@ func rank(raw string, held int) (r ranked, err error) {
 	return r, err
 }
 
-// verdict decides between the records of a topic. The hash has raw, and the copies could have taken
+// quorum decides between the records of a topic. The hash has raw, and the copies could have taken
 // it.
-func verdict(raw string, held map[string]int) (ranked, error) {
+func quorum(raw string, held map[string]int) (ranked, error) {
 	own, err := rank(raw, held[raw])
 	if err != nil || own.Seq > 0 && own.held >= most {
 		return own, err
@@ -233,8 +233,8 @@ func verdict(raw string, held map[string]int) (ranked, error) {
 	return own, err
 }
 
-// buried returns the highest number in the copies' record of a missing topic, or zero.
-func (e *Engine) buried(ctx context.Context, topic string) (highest int64, err error) {
+// tombstone returns the highest number in the copies' record of a missing topic, or zero.
+func (e *Engine) tombstone(ctx context.Context, topic string) (highest int64, err error) {
 	if !e.redis.Clustered() {
 		return 0, nil
 	}
@@ -242,7 +242,7 @@ func (e *Engine) buried(ctx context.Context, topic string) (highest int64, err e
 	if err != nil {
 		return 0, err
 	}
-	last, err := verdict("", held.count())
+	last, err := quorum("", held.count())
 	return max(last.Seq, last.Rev), err // Rev is never below Gen
 }
 

@@ -111,7 +111,7 @@ func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool
 			ids = append(ids, x.ask.Settle[i].Token.ID)
 		}
 	}
-	away, err := x.engine.bring(ctx, l, ids)
+	away, err := x.engine.migrateIDs(ctx, l, ids)
 	if err != nil {
 		return false, err
 	}
@@ -126,7 +126,7 @@ func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool
 	if x.ask.Max == 0 || l.Topic.Paused {
 		return false, nil
 	}
-	more, err = x.engine.draw(ctx, l, slots)
+	more, err = x.engine.migrateSome(ctx, l, slots)
 	if errors.Is(err, errStale) {
 		return false, err
 	}

@@ -70,11 +70,11 @@ func (e *Engine) grow(ctx context.Context, l *layout) error {
 // errStale means a change of the topic since this process has read it: see using.
 var errStale = errors.New("timeout/redis: topic has changed")
 
-// bring moves tasks of the given ids, as far as they are in old slots, to where they belong
+// migrateIDs moves tasks of the given ids, as far as they are in old slots, to where they belong
 // now. After that the new slots are right about them, for ever: a sealed slot gets no task. The
 // exceptions are the tasks of the old slots in away. Their server did not answer, or that of their
 // new slots.
-func (e *Engine) bring(ctx context.Context, l *layout, ids []string) (away map[int]error, err error) {
+func (e *Engine) migrateIDs(ctx context.Context, l *layout, ids []string) (away map[int]error, err error) {
 	away = make(map[int]error)
 	bySlot := make(map[int][]any)
 	var calls []*invocation
@@ -129,9 +129,9 @@ func unseen(peeks []*invocation) (left []*invocation) {
 	return left
 }
 
-// draw moves some of the tasks of old slots, and reports whether there are more. A nil slots
+// migrateSome moves some of the tasks of old slots, and reports whether there are more. A nil slots
 // is all.
-func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, err error) {
+func (e *Engine) migrateSome(ctx context.Context, l *layout, slots []int) (more bool, err error) {
 	if l.old == nil {
 		return false, nil
 	}
@@ -139,7 +139,7 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	first := rand.IntN(len(l.old)) // so that the slots of a silent server are not always among them
 	for n := range l.old {
 		slot := (first + n) % len(l.old)
-		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && l.feeds(slot, slots) {
+		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && l.mapsTo(slot, slots) {
 			calls = append(calls, peek(l.old[slot], peekTasks, nil))
 		}
 	}
@@ -155,7 +155,7 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	for slot := range l.old {
 		if l.empty[slot].Load() {
 			left++
-		} else if l.feeds(slot, slots) {
+		} else if l.mapsTo(slot, slots) {
 			more = true
 		}
 	}
@@ -165,8 +165,8 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	return more, nil
 }
 
-// feeds reports whether tasks of an old slot can belong to one of some new ones. A nil slots is all.
-func (l *layout) feeds(old int, slots []int) bool {
+// mapsTo reports whether tasks of an old slot can belong to one of some new ones. A nil slots is all.
+func (l *layout) mapsTo(old int, slots []int) bool {
 	return slots == nil || slices.ContainsFunc(slots, func(slot int) bool { return slot&(len(l.old)-1) == old })
 }
 
@@ -174,7 +174,7 @@ func (l *layout) feeds(old int, slots []int) bool {
 // changes the topic.
 func (e *Engine) moveAll(ctx context.Context, l *layout) (err error) {
 	for more := true; more && err == nil; {
-		more, err = e.draw(ctx, l, nil)
+		more, err = e.migrateSome(ctx, l, nil)
 	}
 	return err
 }

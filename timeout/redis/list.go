@@ -107,7 +107,7 @@ func (r room) share(slots int) int { return min(r.tasks, 2*r.tasks/slots+4) }
 // each slot for a share of what fits. So it may return fewer tasks than that, but at least one if one fits, unless
 // somebody changes those of old slots meanwhile.
 func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, to after, more bool, err error) {
-	ends, err := e.bringAfter(ctx, l, query.State, from, room)
+	ends, err := e.migratePage(ctx, l, query.State, from, room)
 	if err != nil {
 		return nil, from, false, err
 	}
@@ -152,9 +152,9 @@ func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, f
 	return tasks, to, more, nil
 }
 
-// bringAfter moves the next tasks of a list from old slots to where they belong, a share of each slot. It returns
+// migratePage moves the next tasks of a list from old slots to where they belong, a share of each slot. It returns
 // the last one of each slot with more.
-func (e *Engine) bringAfter(ctx context.Context, l *layout, state engine.State, from after, room room) (ends []engine.Task, err error) {
+func (e *Engine) migratePage(ctx context.Context, l *layout, state engine.State, from after, room room) (ends []engine.Task, err error) {
 	if l.old == nil {
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func (e *Engine) bringAfter(ctx context.Context, l *layout, state engine.State, 
 	if err != nil {
 		return nil, err
 	}
-	away, err := e.bring(ctx, l, ids)
+	away, err := e.migrateIDs(ctx, l, ids)
 	for _, silent := range away {
 		err = cmp.Or(err, silent)
 	}

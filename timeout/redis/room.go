@@ -101,7 +101,7 @@ func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound
 	if err != nil {
 		return err
 	}
-	most := level(sizes, max(c.least, total-c.excess))
+	most := waterFill(sizes, max(c.least, total-c.excess))
 	for at, w := range weights {
 		if w.bytes > most {
 			for i, count := range w.counts {
@@ -113,8 +113,8 @@ func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound
 	return nil
 }
 
-// level returns the highest bound on each of some sizes that keeps their sum within total.
-func level(sizes []int64, total int64) int64 {
+// waterFill returns the highest bound on each of some sizes that keeps their sum within total.
+func waterFill(sizes []int64, total int64) int64 {
 	slices.Sort(sizes)
 	for i, size := range sizes {
 		if each := total / int64(len(sizes)-i); size > each {

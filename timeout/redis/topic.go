@@ -72,7 +72,7 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 
 // makeTopic makes the slots, then the topic. It returns nil if somebody else has made it.
 func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, error) {
-	floor, err := e.buried(ctx, topic.Name)
+	floor, err := e.tombstone(ctx, topic.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (e *Engine) advance(ctx context.Context, read *layout, swept *engine.Swept)
 	if err != nil {
 		return nil, err
 	}
-	more, err := e.draw(ctx, l, nil)
+	more, err := e.migrateSome(ctx, l, nil)
 	swept.More = swept.More || more
 	if errors.Is(err, errStale) {
 		swept.More = true
@@ -147,7 +147,7 @@ func (k kept) mostDead(looks []*invocation) int64 {
 	if most < 0 || total <= most {
 		return math.MaxInt64
 	}
-	return level(sizes, most-1) + 1 // rounded up
+	return waterFill(sizes, most-1) + 1 // rounded up
 }
 
 // look is the script to find out whether keep has anything to do in a slot.

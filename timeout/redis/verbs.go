@@ -269,7 +269,7 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 			for j, i := range tasks {
 				ids[j] = v.key(i).ID
 			}
-			away, err := e.bring(ctx, l, ids)
+			away, err := e.migrateIDs(ctx, l, ids)
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ func TestWhichRecordATopicShouldHave(t *testing.T) {
 		{"some still have another one", newer, map[string]int{newer: 2, one: 2}, newer},
 		{"most would not take it", two, map[string]int{one: 3}, one},
 	} {
-		got, err := verdict(c.raw, c.held)
+		got, err := quorum(c.raw, c.held)
 		require.NoError(t, err)
 		var want kept
 		if c.want != "" {
