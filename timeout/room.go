@@ -89,16 +89,17 @@ func (w *worker) least() int {
 	return max(1, w.limit/2)
 }
 
-// tune fits the queue to the tasks that handlers begin in about queueFor. The queue doubles if it
-// is nearly empty when a full batch follows a full batch. It halves if tasks wait too long. It also
-// halves if the engine takes more than a quarter of a lease for a batch: a batch that arrives after
-// its leases ended is leased in vain, again and again. w.mu must be held.
-func (w *worker) tune(p *part, now time.Time, took time.Duration, full bool) {
+// tune fits the queue to the tasks that handlers begin in about queueFor. The queue halves if tasks wait too long, or if the
+// engine takes more than a quarter of a lease for a batch: a batch that arrives after its leases ended is leased in
+// vain, again and again. The queue doubles if it is nearly empty when a full batch follows a full batch, and handlers
+// have begun most of the tasks that have come since it last changed, which are half of the queue or more. w.mu must be held.
+func (w *worker) tune(p *part, now time.Time, took time.Duration, leased int, full bool) {
+	w.came += leased
 	switch {
-	case len(w.queue) <= w.limit/4 && full && p.full && took <= w.topic.Lease/8:
-		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
 	case took > w.topic.Lease/4, len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
-		w.limit = max(w.limit/2, w.base())
+		w.limit, w.came = max(w.limit/2, w.base()), 0
+	case len(w.queue) <= w.limit/4 && w.came >= w.limit/2 && full && p.full && took <= w.topic.Lease/8:
+		w.limit, w.came = min(2*w.limit, max(queueMax, w.topic.Concurrency)), 0
 	}
 	p.full = full
 }

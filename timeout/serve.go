@@ -221,7 +221,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		return
 	}
 	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {
-		w.tune(p, now, now.Sub(asked), full)
+		w.tune(p, now, now.Sub(asked), len(batch.Leased), full)
 	} else if w.counts.Rescued += uint64(len(batch.Leased)); full {
 		p.rescue = now
 	}

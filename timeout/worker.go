@@ -39,6 +39,7 @@ type worker struct {
 	limiter  *rate.Limiter // nil without Topic.Rate and Topic.GlobalRate
 	queue    []*attempt    // leased but not begun, the next first
 	limit    int           // the longest queue allowed
+	came     int           // tasks leased since it has changed
 	held     map[*attempt]struct{}
 	lost     map[*attempt]time.Time // handlers running without a lease, and since when
 	pause    time.Duration          // of keep; zero means until something is leased

@@ -199,5 +199,6 @@ func TestAServerFartherAwayThanTheOthersHasItsTurn(t *testing.T) {
 	go func() { ended <- center.Run(running) }()
 	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, center.Close()) })
 	require.Eventually(t, func() bool { return far.Load() >= 5 }, time.Minute, time.Millisecond)
-	require.Less(t, all.Load(), int64(len(tasks)), "there was more on the others")
+	t.Logf("%d of %d tasks were far", far.Load(), all.Load())
+	require.Less(t, all.Load(), int64(1000), "they have waited for few of the others")
 }

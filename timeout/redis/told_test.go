@@ -102,13 +102,13 @@ func TestAServerOfAClusterThatRefusesIsLoggedOnce(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 			has(t, ran, 1+others)
-			require.Len(t, log.Lines(""), 1, log.String())
+			require.Len(t, log.Lines("topic=orders"), 1, log.String())
 			log.Await(t, "level=WARN.* fails.* topic=orders part=.* err=.*"+victim.Addr+".*"+refusal.says)
 
 			refusal.end(t, victim)
 			has(t, ran, 2+others)
 			log.Await(t, "level=INFO.* answers again.* topic=orders part=")
-			require.Len(t, log.Lines(""), 2, log.String())
+			require.Len(t, log.Lines("topic=orders"), 2, log.String())
 		})
 	}
 }
@@ -129,12 +129,12 @@ func TestASlotThatFailsIsLoggedOnce(t *testing.T) {
 		set(t, e, engine.Task{ID: "{" + inSlot(1+i%15, 16) + "}" + fmt.Sprint(i)})
 		time.Sleep(50 * time.Millisecond)
 	}
-	require.Len(t, log.Lines(""), 1, log.String())
+	require.Len(t, log.Lines("topic=orders"), 1, log.String())
 	log.Await(t, "level=WARN.* fails.* topic=orders err=.*"+server.Addr+".*WRONGTYPE")
 	require.Positive(t, ran.Load())
 	mend()
 	log.Await(t, "level=INFO.* answers again")
-	require.Len(t, log.Lines(""), 2, log.String())
+	require.Len(t, log.Lines("topic=orders"), 2, log.String())
 }
 
 // A server is silent until its caller's time is over. That is a failure.

@@ -144,10 +144,10 @@
 //     `TestAFullDiskIsOpenedAndGoesOnByItself`
 //   - one master or shard away: `TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers`,
 //     `TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate`, `TestAServerThatFailsIsNoFailureOfTheOthers`,
-//     `TestAShardThatIsAwayHoldsUpNoCallOfTheOthers`
-//   - one master slow: `TestAServerOfAClusterThatStopsForMomentsLosesNoLease`,
-//     `TestWhatAServerLeasesTooLateIsForTheNextCall`, `TestLateLeasesWithoutATakerAreGivenBack`,
-//     `TestAnOutcomeForAServerThatIsSlowIsToldLater`, `TestOutcomesForAServerThatIsSlowDoNotWaitForOneAnother`
+//     `TestAShardThatIsAwayHoldsUpNoCallOfTheOthers`, `TestAShardThatHangsMakesNoTaskOfTheOthersLate`
+//   - one master or shard slow: `TestAServerOfAClusterThatStopsForMomentsLosesNoLease`,
+//     `TestAServerFartherAwayThanTheOthersHasItsTurn`, `TestOutcomesThatHangHoldUpNoOtherShard`,
+//     `TestAPullIsNotLateWhileAShardHangs`, `TestEachTaskRunsOnceWhateverShardsDo`
 //   - a node hangs, and beats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
 //   - a stopped node beside sums: `TestTheSumsOfThreeProcessesOfWhichOneIsStopped`
 //   - two processes of one name: `TestTwoProcessesWithOneNameAreTold`, `TestTwoNodesOfOneNameAreTold`,
