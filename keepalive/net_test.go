@@ -374,6 +374,9 @@ func TestHTTP(t *testing.T) {
 			for range 20 { // 2.5 timeouts, on one connection
 				resp, err := client.Get(url)
 				if time.Since(last) > timeout/2 {
+					if err == nil {
+						resp.Body.Close()
+					}
 					return true
 				}
 				last = time.Now()
