@@ -273,7 +273,7 @@ func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number in
 		}
 		d.lookAt(p, now.Add(wait))
 	}
-	if !(found && !now.Before(p.look)) && len(rest) == 0 { // else there is more at once
+	if more := found && !now.Before(p.look); !more && len(rest) == 0 {
 		p.looked = number
 	}
 	return rest

@@ -794,7 +794,7 @@ func TestRunEndsWhileShardsHang(t *testing.T) {
 					time.Sleep(time.Second)
 					began := time.Now()
 					cancel()
-					_ = <-ran
+					<-ran
 					took := time.Since(began)
 					require.NoError(t, c.Close())
 					t.Log(t.Name(), took, "and Close", time.Since(began))
@@ -918,7 +918,7 @@ func (m *moving) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	return m.Engine.Expire(ctx, ask)
 }
 
-func (m *moving) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, error) {
+func (m *moving) Peek(context.Context, []engine.Peek) ([]time.Duration, error) {
 	return nil, engine.ErrUnsupported
 }
 
