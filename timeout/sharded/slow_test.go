@@ -615,10 +615,8 @@ func (h *hangs) Call(ctx context.Context, _ engine.Task, _ engine.Callback) erro
 // An open circuit gets one call at a time, whatever the parts of the engine do. When the target is well, all tasks run.
 func TestACircuitIsTriedOnOneShardAtATime(t *testing.T) {
 	for name, ail := range map[string]func(r *slowRig){
-		"well":     func(*slowRig) {},
-		"refusing": func(r *slowRig) { r.shards[1].is.Store(refusing) },
-		"hanging":  func(r *slowRig) { r.shards[1].is.Store(hanging) },
-		"slow":     func(r *slowRig) { r.shards[1].there.Store(int64(300 * time.Millisecond)) },
+		"hanging": func(r *slowRig) { r.shards[1].is.Store(hanging) },
+		"slow":    func(r *slowRig) { r.shards[1].there.Store(int64(300 * time.Millisecond)) },
 		"slowall": func(r *slowRig) {
 			for _, s := range r.shards {
 				s.there.Store(int64(150 * time.Millisecond))
