@@ -25,10 +25,7 @@ type committers[Q any] struct {
 }
 
 func newCommitters[Q any](e engine.Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *committers[Q] {
-	part := func(Key) int { return 0 }
-	if parted, ok := e.(engine.Parted); ok {
-		part = parted.Part
-	}
+	part := func(key Key) int { return engine.PartOf(e, key) }
 	return &committers[Q]{key: key, part: part, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
 }
 

@@ -152,7 +152,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 	for _, p := range d.inTurn() {
 		switch {
 		case p.idle:
-		case p.calls > 0 && p.isSilent(now): // the others go on
+		case p.isSilent(now): // the others go on
 			if left := pullPatience - now.Sub(p.begun); left > 0 {
 				wait = min(wait, left)
 			}

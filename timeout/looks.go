@@ -84,12 +84,7 @@ func (l *looks) part(number int) *part {
 func (l *looks) partOf(key Key) *part { return l.part(l.c.partOf(key)) }
 
 // partOf returns the number of the part of the engine that keeps a key.
-func (c *Center) partOf(key Key) int {
-	if parted, ok := c.engine.(engine.Parted); ok {
-		return parted.Part(key)
-	}
-	return 0
-}
+func (c *Center) partOf(key Key) int { return engine.PartOf(c.engine, key) }
 
 // renew takes the parts of the engine, and which of them have the slots to look at. l.mu must be held.
 func (l *looks) renew(slots []int, now time.Time) {

@@ -30,7 +30,7 @@ func (w *worker) room(p *part, now time.Time) int {
 			sharers++
 		}
 	}
-	others := len(w.parts) > 1 && w.others(p)
+	others := w.others(p)
 	if others {
 		sharers = max(sharers, 2)
 	}

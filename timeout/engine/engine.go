@@ -428,6 +428,14 @@ type Parted interface {
 	Part(key Key) int
 }
 
+// PartOf returns the number of the part of an engine that keeps a key: zero, unless the engine is Parted.
+func PartOf(e Engine, key Key) int {
+	if parted, ok := e.(Parted); ok {
+		return parted.Part(key)
+	}
+	return 0
+}
+
 // Truth is the interface of engines that allow an index in front: package index finds the due
 // tasks with a wheel or Redis.
 type Truth interface {

@@ -128,10 +128,7 @@ func (e *Engine) Parts(topic string, slots []int) []int {
 
 // Part implements engine.Parted.
 func (e *Engine) Part(key engine.Key) int {
-	if parted, ok := e.Truth.(engine.Parted); ok {
-		return parted.Part(key)
-	}
-	return 0
+	return engine.PartOf(e.Truth, key)
 }
 
 // Move implements engine.Engine.

@@ -58,7 +58,7 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 	return bounds, failed
 }
 
-// crowded returns a pressure without slots if the server of a key is nearly full, or else nil.
+// pressureOf returns a pressure without slots if the server of a key is nearly full, or else nil.
 func (e *Engine) pressureOf(ctx context.Context, key string) (c *pressure, err error) {
 	err = e.redis.OnKey(ctx, key, func(client *goredis.Client) error {
 		info, err := client.InfoMap(ctx, "memory").Result()

@@ -32,10 +32,7 @@ func (e *core) Parts(topic string, slots []int) (parts []int) {
 // Part implements engine.Parted.
 func (e *core) Part(key engine.Key) int {
 	place := Place(key, len(e.shards))
-	if parted, ok := e.shards[place].known().(engine.Parted); ok {
-		return e.partOf(place, parted.Part(key))
-	}
-	return e.partOf(place, 0)
+	return e.partOf(place, engine.PartOf(e.shards[place].known(), key))
 }
 
 // partOf returns the number of a part of a shard. Zero means all of the shard.
@@ -57,11 +54,10 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 	turn := int(e.turn.Add(1))
 	for n := range x.shares {
 		if place := (turn + n) % len(x.shares); x.asks(place) {
-			x.asked = true
 			x.askShard(ctx, place)
 		}
 	}
-	if !x.asked {
+	if x.answers+len(x.errs) == 0 { // none had anything to be asked
 		x.askAny(ctx)
 	}
 	return x.end()
@@ -75,8 +71,7 @@ type expiry struct {
 	batch   engine.Batch
 	next    time.Time // the first Batch.Next, by this process's clock
 	errs    []error
-	asked   bool // whether a shard had something to be asked
-	answers int  // of shards
+	answers int // of shards
 }
 
 // share is the part of a shard in a call.
