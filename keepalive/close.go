@@ -80,6 +80,7 @@ func (g *Guard) release() bool {
 
 // closed counts a closed connection and tells OnClose. Adapters call it once.
 func (g *Guard) closed(reason Reason) {
+	defer g.setFlag(flagEnded, true)
 	reason = reason.orLocal()
 	k := g.keeper
 	k.counts.closed[reason].Add(1)
@@ -90,7 +91,7 @@ func (g *Guard) closed(reason Reason) {
 		g.endsSilence(now.Sub(rules.Time(touched)), false)
 	}
 	k.ages.observe(age)
-	g.forget(reason)
+	g.end(reason)
 	if k.log.Enabled(context.Background(), slog.LevelDebug) {
 		k.log.Debug("keepalive: closed a connection", "reason", reason.String(), "remote", g.knownRemote())
 	}
@@ -104,9 +105,15 @@ func (g *Guard) closed(reason Reason) {
 	k.callWatchers(g, reason, age)
 }
 
-// forget gives back the share of a connection and ends its context, after its guarding has
-// ended.
+// forget is closed for a connection that stays open, or was never the program's: OnClose hears nothing.
 func (g *Guard) forget(why error) {
+	g.end(why)
+	g.setFlag(flagEnded, true)
+}
+
+// end gives back the share of a connection and ends its context, after its guarding has
+// ended.
+func (g *Guard) end(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
 	member, share := g.counted(nil, nil)

@@ -147,7 +147,7 @@ func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
 // awaitFarewells waits for the end of dismissed connections that were hurried.
 func (k *Keeper) awaitFarewells(dismissed []*Guard) {
 	for end := time.Now().Add(2 * k.policy.Load().Closing.Timeout); time.Now().Before(end); time.Sleep(drainPoll) {
-		for len(dismissed) > 0 && !dismissed[0].isOpen() {
+		for len(dismissed) > 0 && dismissed[0].hasEnded() {
 			dismissed = dismissed[1:]
 		}
 		if len(dismissed) == 0 && k.unclosed.Load() == 0 {

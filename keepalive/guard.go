@@ -64,6 +64,7 @@ const (
 	flagCame     = 1 << 11 // bytes have come after the last exchange
 	flagReadsOn  = 1 << 12 // and the program reads on: they are no whole exchange
 	flagAdvises  = 1 << 13 // its silences are counted, see advisor
+	flagEnded    = 1 << 14 // its guarding has ended, and OnClose has returned
 
 	arriving = flagBegins | flagCame // an exchange begins to arrive
 
@@ -161,6 +162,9 @@ func (g *Guard) Keeper() *Keeper {
 
 // isOpen reports whether g guards a connection.
 func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 }
+
+// hasEnded reports whether a drain or a Shed need not wait for the connection any longer.
+func (g *Guard) hasEnded() bool { return g.flags.Load()&flagEnded != 0 }
 
 // Touch is a sign of life of a connection's peer: the new deadline is one timeout from now.
 // conn is what [Of] takes.

@@ -85,7 +85,7 @@ func (k *Keeper) Shed(ctx context.Context, s Shed) (n int, err error) {
 	s.sort(guards)
 	told, err := k.shed(ctx, guards, s.of(len(guards)), s.PerSecond)
 	for n = len(told); err == nil && len(told) > 0; {
-		if !told[0].isOpen() && !k.closed.Load() {
+		if told[0].hasEnded() && !k.closed.Load() {
 			told = told[1:]
 			continue
 		}

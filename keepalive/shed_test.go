@@ -65,6 +65,22 @@ func TestTheOldestAreShed(t *testing.T) {
 	})
 }
 
+// OnClose is slow: who has called Shed may end what OnClose uses, as after a drain.
+func TestShedWaitsForOnClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told atomic.Int32
+		k := newKeeper(t, Config{Timeout: time.Hour, OnClose: func(any, Reason) {
+			time.Sleep(time.Minute)
+			told.Add(1)
+		}})
+		pipes(k, 3)
+		n, err := k.Shed(t.Context(), Shed{Count: 2})
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.EqualValues(t, 2, told.Load())
+	})
+}
+
 func TestShedInNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour})
