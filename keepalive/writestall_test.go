@@ -102,6 +102,7 @@ func TestTooManyUnsentBytesEndAConnection(t *testing.T) {
 		_, err = busy.Write(make([]byte, 1<<20))
 		require.ErrorIs(t, err, ReasonMaxUnsent)
 		require.LessOrEqual(t, time.Since(start), 10*time.Second+2*k.policy.Load().sleep)
+		synctest.Wait() // the program hears of a close before it is counted
 		require.EqualValues(t, 2, k.Stats().Closed[ReasonMaxUnsent])
 	})
 }
