@@ -27,7 +27,7 @@ func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request, name string
 			}
 			groups.Add(wire.Cause{
 				ID: id, Error: why.error, Target: why.target, Tasks: 1,
-				Newest: wire.InstantOf(task.Until), Sample: wire.Sample{ID: task.ID, Error: task.Error},
+				Newest: wire.Instant{Time: task.Until}, Sample: wire.Sample{ID: task.ID, Error: task.Error},
 			})
 		}
 		return nil

@@ -112,7 +112,7 @@ func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 	switch {
 	case err != nil:
 		return timeout.Move{}, err
-	case w.Due == nil && w.After == nil:
+	case w.Due.IsZero() && w.After == nil:
 		return timeout.Move{}, fmt.Errorf("%w: a move of %v with neither due nor after, must have one", timeout.ErrArgument, key)
 	case after < 0:
 		return timeout.Move{}, fmt.Errorf("%w: after %v of %v, must not be negative", timeout.ErrArgument, after, key)

@@ -26,7 +26,7 @@ func setEffect(ifAbsent bool) effect {
 }
 
 func answerOf(a timeout.Answer, has effect) wire.Answer {
-	answer := wire.Answer{Was: a.Was, Version: a.Version, Due: wire.InstantOf(a.Due)}
+	answer := wire.Answer{Was: a.Was, Version: a.Version, Due: wire.Instant{Time: a.Due}}
 	if a.Err != nil {
 		problem := problemOf(a.Err)
 		answer.Error = &problem

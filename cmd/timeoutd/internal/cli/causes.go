@@ -16,7 +16,7 @@ func listCauses(s *session, _ *flag.FlagSet) func(context.Context, []string) err
 		}
 		t := newTable(s.out, "CAUSE", "TASKS", "NEWEST", "EXAMPLE", "TARGET", "ERROR")
 		for _, c := range causes {
-			t.row(c.ID, number(c.Tasks), instant(c.Newest.Read()), brief(c.Sample.ID, 40), cmp.Or(c.Target, "-"), brief(c.Error, 120))
+			t.row(c.ID, number(c.Tasks), instant(c.Newest.Time), brief(c.Sample.ID, 40), cmp.Or(c.Target, "-"), brief(c.Error, 120))
 		}
 		if err := t.Flush(); err != nil {
 			return err

@@ -34,7 +34,6 @@ func whenFlags(flags *flag.FlagSet) *wire.When {
 		if _, err := strconv.ParseInt(s, 10, 64); err != nil {
 			text = strconv.AppendQuote(nil, s)
 		}
-		when.Due = new(wire.Instant)
 		return when.Due.UnmarshalJSON(text)
 	})
 	return when
@@ -133,13 +132,13 @@ func readPayload(text string, raw bool) ([]byte, error) {
 func moveTask(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
 	when := whenFlags(flags)
 	return func(ctx context.Context, words []string) error {
-		if (when.Due == nil) == (when.After == nil) {
+		if when.Due.IsZero() == (when.After == nil) {
 			return misused("move with -after and -due, or none of them, must have one")
 		}
 		key := engine.Key{Topic: words[0], ID: words[1]}
 		var found timeoutclient.Answer
 		var err error
-		if when.Due != nil {
+		if !when.Due.IsZero() {
 			found, err = s.Move(ctx, key, when.Due.Time)
 		} else {
 			found, err = s.MoveAfter(ctx, key, time.Duration(*when.After))
