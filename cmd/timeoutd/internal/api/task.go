@@ -5,33 +5,24 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// effect reports whether a call without an error has changed something.
-type effect func(timeout.Answer) bool
+// These report whether a call without an error has changed something.
 
-func movable(a timeout.Answer) bool    { return a.Was == timeout.Pending }
-func replayable(a timeout.Answer) bool { return a.Was == timeout.Dead }
-func removable(a timeout.Answer) bool  { return live(a) && a.Version == 0 }
-func always(timeout.Answer) bool       { return true }
-func vacant(a timeout.Answer) bool     { return !live(a) }
+func isSet(task timeout.Task, a timeout.Answer) bool     { return !task.IfAbsent || !live(a) }
+func isMoved(_ timeout.Move, a timeout.Answer) bool      { return a.Was == timeout.Pending }
+func isRemoved(_ timeout.Removal, a timeout.Answer) bool { return live(a) && a.Version == 0 }
+func isReplayed(_ timeout.Key, a timeout.Answer) bool    { return a.Was == timeout.Dead }
 
 func live(a timeout.Answer) bool {
 	return a.Was == timeout.Pending || a.Was == timeout.Running || a.Was == timeout.Dead
 }
 
-func setEffect(ifAbsent bool) effect {
-	if ifAbsent {
-		return vacant
-	}
-	return always
-}
-
-func answerOf(a timeout.Answer, has effect) wire.Answer {
+func answerOf(a timeout.Answer, changed bool) wire.Answer {
 	answer := wire.Answer{Was: a.Was, Version: a.Version, Due: wire.Instant{Time: a.Due}}
 	if a.Err != nil {
 		problem := problemOf(a.Err)
 		answer.Error = &problem
 		return answer
 	}
-	answer.Changed = has(a)
+	answer.Changed = changed
 	return answer
 }
