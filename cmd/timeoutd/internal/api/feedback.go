@@ -57,36 +57,31 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 
 // failureOf returns the outcome as a handler would return it. err is about fields in conflict.
 func failureOf(f wire.Feedback) (failure, err error) {
-	if f.Again != nil || f.Returned {
-		if f.Again != nil && f.Returned || f.Error != "" || f.Permanent || f.RetryAfter != nil {
-			return nil, fmt.Errorf("%w: again or returned beside another outcome, must be alone", timeout.ErrArgument)
-		}
-		if f.Returned {
-			return timeout.ErrStopping, nil
-		}
-		again := time.Duration(*f.Again)
-		if again < 0 || again > engine.MaxDuration {
-			return nil, fmt.Errorf("%w: again %v, must be from 0 to %v", timeout.ErrArgument, again, engine.MaxDuration)
-		}
-		return timeout.Again(again), nil
-	}
-	if f.Error == "" {
-		if f.Permanent || f.RetryAfter != nil {
-			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)
-		}
-		return nil, nil
-	}
-	failure = errors.New(f.Error)
+	failed, more := f.Error != "", f.Permanent || f.RetryAfter != nil
 	switch {
+	case (f.Again != nil || f.Returned) && (f.Again != nil && f.Returned || failed || more):
+		return nil, fmt.Errorf("%w: again or returned beside another outcome, must be alone", timeout.ErrArgument)
+	case more && !failed:
+		return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)
 	case f.Permanent && f.RetryAfter != nil:
 		return nil, fmt.Errorf("%w: permanent and retry_after, must be one of them", timeout.ErrArgument)
+	case f.Returned:
+		return timeout.ErrStopping, nil
+	case f.Again != nil:
+		return timeout.Again(time.Duration(*f.Again)), checkWait("again", *f.Again)
 	case f.Permanent:
-		failure = timeout.Permanent(failure)
+		return timeout.Permanent(errors.New(f.Error)), nil
 	case f.RetryAfter != nil:
-		if after := time.Duration(*f.RetryAfter); after < 0 || after > engine.MaxDuration {
-			return nil, fmt.Errorf("%w: retry_after %v, must not be negative, and be at most %v", timeout.ErrArgument, after, engine.MaxDuration)
-		}
-		failure = timeout.RetryAfter(failure, time.Duration(*f.RetryAfter))
+		return timeout.RetryAfter(errors.New(f.Error), time.Duration(*f.RetryAfter)), checkWait("retry_after", *f.RetryAfter)
+	case failed:
+		return errors.New(f.Error), nil
 	}
-	return failure, nil
+	return nil, nil
+}
+
+func checkWait(name string, wait wire.Duration) error {
+	if d := time.Duration(wait); d < 0 || d > engine.MaxDuration {
+		return fmt.Errorf("%w: %s %v, must be from 0 to %v", timeout.ErrArgument, name, d, engine.MaxDuration)
+	}
+	return nil
 }

@@ -113,9 +113,9 @@ type Handler struct {
 	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
 	turns  turns               // of requests that change topics
 	crooks http.Handler        // for paths the mux would redirect
-	stats  cache[wire.Stats]
-	sums   cache[sums]
-	ready  cache[string] // why not, or empty
+	stats  *cache[wire.Stats]
+	sums   *cache[sums]
+	ready  *cache[string] // why not, or empty
 	since  time.Time
 	silent atomic.Bool // figures of the engine are missing
 
@@ -129,7 +129,7 @@ func New(center *timeout.Center, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{cfg: cfg, center: center, access: newAccess(cfg.Tokens, cfg.AnyHost), mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
-	h.stats.share = freshShare
+	h.stats, h.sums, h.ready = newCache[wire.Stats](freshShare), newCache[sums](0), newCache[string](0)
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
 	h.got, h.turns = semaphore.NewWeighted(maxGot), newTurns()

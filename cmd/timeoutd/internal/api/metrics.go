@@ -20,7 +20,7 @@ func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(timeoutmetrics.New(h.center), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
-		registry.MustRegister(&oldest{ask: h.cfg.OldestTransaction})
+		registry.MustRegister(&oldest{h.cfg.OldestTransaction, newCache[prometheus.Metric](0)})
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
@@ -36,7 +36,7 @@ var oldestDesc = prometheus.NewDesc("heartwheel_timeout_oldest_transaction_secon
 // oldest is the metric of the oldest transaction. It is missing as long as the database does not tell.
 type oldest struct {
 	ask  func(context.Context) (time.Duration, error)
-	last cache[prometheus.Metric]
+	last *cache[prometheus.Metric]
 }
 
 func (o *oldest) Describe(descs chan<- *prometheus.Desc) { descs <- oldestDesc }
