@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/heartwheel-go/heartwheel/internal/sink"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutmetrics"
@@ -20,7 +21,7 @@ func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(timeoutmetrics.New(h.center), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
-		registry.MustRegister(&oldest{h.cfg.OldestTransaction, newCache[prometheus.Metric](0)})
+		registry.MustRegister(h.oldest())
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
@@ -30,30 +31,29 @@ func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-var oldestDesc = prometheus.NewDesc("heartwheel_timeout_oldest_transaction_seconds",
-	"For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.", nil, nil)
+var (
+	ofDatabase sink.Descs
 
-// oldest is the metric of the oldest transaction. It is missing as long as the database does not tell.
-type oldest struct {
-	ask  func(context.Context) (time.Duration, error)
-	last *cache[prometheus.Metric]
-}
+	oldest = ofDatabase.Add("timeout_oldest_transaction_seconds", "For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.")
+)
 
-func (o *oldest) Describe(descs chan<- *prometheus.Desc) { descs <- oldestDesc }
-
-func (o *oldest) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
-	metric, err := o.last.get(ctx, func() (prometheus.Metric, bool) {
-		age, err := o.ask(ctx)
-		if err != nil {
-			return nil, false
+// oldest returns the metric of the oldest transaction. It is missing as long as the database does not tell.
+func (h *Handler) oldest() prometheus.Collector {
+	last := newCache[time.Duration](0)
+	return sink.Collector(ofDatabase, func(to sink.Sink) {
+		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+		defer cancel()
+		age, err := last.get(ctx, func() (time.Duration, bool) {
+			age, err := h.cfg.OldestTransaction(ctx)
+			if err != nil {
+				age = -1
+			}
+			return age, err == nil
+		})
+		if err == nil && age >= 0 {
+			to.Gauge(oldest, age.Seconds())
 		}
-		return prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, age.Seconds()), true
 	})
-	if err == nil && metric != nil {
-		metrics <- metric
-	}
 }
 
 // remembered is a timeoutmetrics.Counter with the figures of a moment ago: many scrapes cost the engine
