@@ -11,9 +11,13 @@ import (
 	"sync"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
+	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
+	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
@@ -53,7 +57,7 @@ func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (
 
 // openPostgres opens the databases of urls. It listens on those of listen, or on urls if there are none.
 func openPostgres(ctx context.Context, urls, listen []string, log *slog.Logger) (opened, error) {
-	all := new(databases)
+	var all sync.Map // the engines, by URL
 	engine, err := openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
 		cfg := postgres.Config{}
 		if len(listen) > 0 {
@@ -61,29 +65,22 @@ func openPostgres(ctx context.Context, urls, listen []string, log *slog.Logger) 
 		}
 		e, err := postgres.Open(ctx, url, cfg)
 		if err == nil {
-			all.add(url, e)
+			all.Store(url, e)
 		}
 		return e, err
 	})
+	oldest := func(ctx context.Context) (oldest time.Duration, err error) {
+		for _, e := range all.Range {
+			age, failed := e.(*postgres.Engine).OldestTransaction(ctx)
+			oldest, err = max(oldest, age), errors.Join(err, failed) // of all databases
+		}
+		return oldest, err
+	}
 	places := make([]string, len(urls))
 	for i, url := range urls {
 		places[i] = where(url)
 	}
-	return opened{Engine: engine, name: "PostgreSQL at " + strings.Join(places, ", "), oldest: all.oldest}, err
-}
-
-// databases are engines by their URLs.
-type databases struct{ opened sync.Map }
-
-func (d *databases) add(url string, e *postgres.Engine) { d.opened.Store(url, e) }
-
-// oldest returns the age of the oldest transaction of all databases, or an error if one can't tell.
-func (d *databases) oldest(ctx context.Context) (oldest time.Duration, err error) {
-	for _, e := range d.opened.Range {
-		age, failed := e.(*postgres.Engine).OldestTransaction(ctx)
-		oldest, err = max(oldest, age), errors.Join(err, failed)
-	}
-	return oldest, err
+	return opened{Engine: engine, name: "PostgreSQL at " + strings.Join(places, ", "), oldest: oldest}, err
 }
 
 // openShards opens one engine, or several engines with a part of the tasks each.
@@ -148,3 +145,37 @@ func (o *options) openIndex(ctx context.Context, table opened, log *slog.Logger)
 	}
 	return opened{Engine: e, name: table.name + ", with " + name + " in front of it", oldest: table.oldest}, nil
 }
+
+// openMembers returns the register of nodes, or nil if the engine is the register.
+func (o *options) openMembers(ends *closers) (engine.Members, error) {
+	switch {
+	case len(o.etcd) > 0:
+		members, err := etcd.Open(o.etcd, etcd.Config{Username: o.etcdUser, Password: o.etcdPassword})
+		if err != nil {
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
+		ends.add(members.Close)
+		return members, nil
+	case len(o.zookeeper) > 0:
+		members, err := zookeeper.Open(o.zookeeper, zookeeper.Config{})
+		if err != nil {
+			return nil, fmt.Errorf("zookeeper: %w", err)
+		}
+		ends.add(members.Close)
+		return members, nil
+	default:
+		return nil, nil
+	}
+}
+
+// redisLog writes go-redis's messages about its connections to the program's log. By itself
+// go-redis would write lines to standard error. The effect on tasks, such as a failed call, is
+// logged elsewhere.
+type redisLog struct{ log *slog.Logger }
+
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.WarnContext(ctx, "redis: "+strings.TrimSpace(fmt.Sprintf(format, v...)))
+}
+
+// adoptRedis makes go-redis use log. go-redis has one logger for the whole process.
+func adoptRedis(log *slog.Logger) { goredis.SetLogger(redisLog{log}) }

@@ -223,3 +223,19 @@ func (e Execution) Read() engine.Execution {
 		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: e.Started.Time, Took: time.Duration(e.Took), As: e.As, Error: e.Error,
 	}
 }
+
+// Tasks is a page of a list, or the tasks of a batch.
+type Tasks struct {
+	Tasks []Task `json:"tasks"`
+	Next  string `json:"next,omitempty"`
+}
+
+// Answers are the answers to a batch, in its order.
+type Answers struct {
+	Answers []Answer `json:"answers"`
+}
+
+// Executions are the finished attempts of a task, the latest first.
+type Executions struct {
+	Executions []Execution `json:"executions"`
+}

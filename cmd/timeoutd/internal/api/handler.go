@@ -206,8 +206,8 @@ func (h *Handler) routes() []route {
 		{"POST /v1/tasks/replay", Write, many(h, replay, "keys", keysOf, checked[timeout.Key])},
 		{"POST /v1/tasks/drop", Write, many(h, remove, "keys", keysOf, dropped)},
 		{"POST /v1/topics/{topic}/pull", Work, ofTopic(h.pull)},
-		{"POST /v1/extend", h.leaseScope(), h.extend},
-		{"POST /v1/feedback", h.leaseScope(), h.feedback},
+		{"POST /v1/extend", h.leaseScope(), ofLease(h, func(asked wire.Extend) string { return asked.Token }, h.extend)},
+		{"POST /v1/feedback", h.leaseScope(), ofLease(h, func(told wire.Feedback) string { return told.Token }, h.feedback)},
 
 		{"GET /v1/stats", Read, h.getStats},
 		{"GET /v1/here", Peer, h.getHere},
