@@ -62,7 +62,12 @@ func (p *program) run(ctx context.Context) (err error) {
 		return withFlags(err)
 	}
 	ends.add(others.Close)
-	handler, err := api.New(p.center, p.serving(engine, others))
+	serving := p.options.serving()
+	serving.Engine, serving.OldestTransaction, serving.Page, serving.Ready, serving.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
+	if len(p.options.peers) > 0 {
+		serving.Peers = others.Ask
+	}
+	handler, err := api.New(p.center, serving)
 	if err != nil {
 		return err
 	}
@@ -83,16 +88,6 @@ func (o *options) serving() api.Config {
 		Tokens: o.tokens(), AnyHost: o.insecure, MaxBody: int64(o.maxBody), MaxBatch: o.maxBatch,
 		SignedFeedback: len(o.feedbackKey) > 0,
 	}
-}
-
-// serving returns the config of the HTTP API.
-func (p *program) serving(engine opened, others *peers.Peers) api.Config {
-	cfg := p.options.serving()
-	cfg.Engine, cfg.OldestTransaction, cfg.Page, cfg.Ready, cfg.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
-	if len(p.options.peers) > 0 {
-		cfg.Peers = others.Ask
-	}
-	return cfg
 }
 
 // readiness returns why the program should get no requests, or nil.
