@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,21 +150,13 @@ func (p *program) configure(ends *closers) (timeout.Config, error) {
 func (o *options) center() (timeout.Config, error) {
 	keys, err := o.feedbackKeys()
 	cfg := timeout.Config{
-		Node: o.node, TTL: o.ttl, Grace: grace(o.grace), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
+		Node: o.node, TTL: o.ttl, Grace: cmp.Or(o.grace, -1), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
 		FeedbackKeys: keys,
 	}
 	if o.knownTopics {
 		cfg.MaxTopics = -1
 	}
 	return cfg, err
-}
-
-// grace converts the setting for a center: zero means none, and a center's none is negative.
-func grace(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }
 
 // closers are closed in reverse order.

@@ -18,6 +18,8 @@ const (
 
 // cache keeps the engine's last answer. Only one caller asks at a time. Other callers wait for it.
 type cache[T any] struct {
+	take    func(context.Context) (T, bool)
+	limit   time.Duration // for take
 	share   int           // how many times as long as it took an answer is reused, if that is more than minFresh
 	changes atomic.Uint64 // calls of forget
 
@@ -27,14 +29,14 @@ type cache[T any] struct {
 	fresh time.Time // until when last is reused
 }
 
-func newCache[T any](share int) *cache[T] {
-	return &cache[T]{share: share, turn: semaphore.NewWeighted(1)}
+// newCache returns a cache of the answers of take. take also reports whether the engine answered. A failure is reused for
+// minFresh only: otherwise a long silence of the engine would count for long after its end.
+func newCache[T any](share int, limit time.Duration, take func(context.Context) (T, bool)) *cache[T] {
+	return &cache[T]{take: take, limit: limit, share: share, turn: semaphore.NewWeighted(1)}
 }
 
-// get returns an answer of take, perhaps from a moment ago, or an error if ctx is done before. take
-// also reports whether the engine answered. A failure is reused for minFresh only: otherwise a long
-// silence of the engine would count for long after its end.
-func (c *cache[T]) get(ctx context.Context, take func() (T, bool)) (last T, err error) {
+// get returns an answer of take, perhaps from a moment ago, or an error if ctx is done before take is asked.
+func (c *cache[T]) get(ctx context.Context) (last T, err error) {
 	if c.turn.Acquire(ctx, 1) != nil {
 		return last, context.Cause(ctx)
 	}
@@ -43,7 +45,10 @@ func (c *cache[T]) get(ctx context.Context, take func() (T, bool)) (last T, err 
 	if changes == c.of && began.Before(c.fresh) {
 		return c.last, nil
 	}
-	last, answered := take()
+	// The answer serves other requests, too, so it does not end with the first one.
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
+	defer cancel()
+	last, answered := c.take(asking)
 	keep := minFresh
 	if answered {
 		keep = max(minFresh, time.Duration(c.share)*time.Since(began))

@@ -129,7 +129,7 @@ func New(center *timeout.Center, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{cfg: cfg, center: center, access: newAccess(cfg.Tokens, cfg.AnyHost), mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
-	h.stats, h.sums, h.ready = newCache[wire.Stats](freshShare), newCache[sums](0), newCache[string](0)
+	h.stats, h.sums, h.ready = newCache(freshShare, countTimeout, h.look), newCache(0, sumsTimeout, h.sum), newCache(0, readyTimeout, h.unready)
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
 	h.got, h.turns = semaphore.NewWeighted(maxGot), newTurns()

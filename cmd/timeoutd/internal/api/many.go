@@ -27,8 +27,6 @@ type verb[T any] struct {
 	has func(T, timeout.Answer) bool // whether a call without an error has changed something
 }
 
-// These report whether a call without an error has changed something.
-
 func isSet(task timeout.Task, a timeout.Answer) bool     { return !task.IfAbsent || !live(a) }
 func isMoved(_ timeout.Move, a timeout.Answer) bool      { return a.Was == timeout.Pending }
 func isRemoved(_ timeout.Removal, a timeout.Answer) bool { return live(a) && a.Version == 0 }

@@ -39,18 +39,15 @@ var (
 
 // oldest returns the metric of the oldest transaction. It is missing as long as the database does not tell.
 func (h *Handler) oldest() prometheus.Collector {
-	last := newCache[time.Duration](0)
+	last := newCache(0, countTimeout, func(ctx context.Context) (age time.Duration, answered bool) {
+		age, err := h.cfg.OldestTransaction(ctx)
+		if err != nil {
+			age = -1
+		}
+		return age, err == nil
+	})
 	return sink.Collector(ofDatabase, func(to sink.Sink) {
-		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-		defer cancel()
-		age, err := last.get(ctx, func() (time.Duration, bool) {
-			age, err := h.cfg.OldestTransaction(ctx)
-			if err != nil {
-				age = -1
-			}
-			return age, err == nil
-		})
-		if err == nil && age >= 0 {
+		if age, err := last.get(context.Background()); err == nil && age >= 0 {
 			to.Gauge(oldest, age.Seconds())
 		}
 	})
@@ -61,7 +58,7 @@ func (h *Handler) oldest() prometheus.Collector {
 type remembered struct{ h *Handler }
 
 func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
-	s, err := r.h.look(ctx)
+	s, err := r.h.stats.get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +69,7 @@ func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
 }
 
 func (r remembered) Count(ctx context.Context, name string) (timeout.Counts, error) {
-	s, err := r.h.look(ctx)
+	s, err := r.h.stats.get(ctx)
 	if err != nil {
 		return timeout.Counts{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -88,7 +87,7 @@ func (h *Handler) patchTopic(w http.ResponseWriter, r *http.Request, name string
 	return answer(w, wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}, err)
 }
 
-// changeTopic reads what a request says, and makes or changes the topic. Requests at this node come one after the other;
+// changeTopic reads a body, and makes or changes the topic. Requests at this node come one after the other;
 // of two at the same time at different nodes the last one stays.
 func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name string, said *topicBody) (timeout.TopicChange, error) {
 	if err := h.decode(w, r, said); err != nil {
@@ -99,15 +98,14 @@ func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name strin
 		return timeout.TopicChange{}, err
 	}
 	defer turn.Release(1)
-	topic := said.TopicSetting
 	if said.patch {
 		has, err := h.center.Topic(r.Context(), name)
 		if err != nil {
 			return timeout.TopicChange{}, err
 		}
-		topic.Topic = said.over(wire.TopicOf(has))
+		said.fill(wire.TopicOf(has))
 	}
-	return h.setTopic(r.Context(), name, topic)
+	return h.setTopic(r.Context(), name, said)
 }
 
 // turns let one request at a time change a topic. Few others have to wait for it, too.
@@ -126,10 +124,10 @@ func (t *turns) of(topic string) *semaphore.Weighted {
 	return t[maphash.String(seed, topic)%uint64(len(t))]
 }
 
-// topicBody is what a request says of a topic.
+// topicBody is the body of a PUT or a PATCH.
 type topicBody struct {
-	wire.TopicSetting
-	names map[string]json.RawMessage // the fields that are there
+	wire.Topic
+	names map[string]json.RawMessage // the fields of the body
 	patch bool                       // they may be null
 }
 
@@ -137,34 +135,40 @@ type topicBody struct {
 func (b *topicBody) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&b.TopicSetting); err != nil {
+	if err := d.Decode(&b.Topic); err != nil {
 		return err
 	}
 	return json.Unmarshal(text, &b.names)
 }
 
-// unsaid goes through the fields that the request does not name: their names, and their places in the type.
+// says reports whether the body has a field, and returns its value.
+func (b *topicBody) says(field string) (value json.RawMessage, said bool) {
+	for name, value := range b.names {
+		if strings.EqualFold(name, field) {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// unsaid goes through the fields missing in the body: their names, and their places in the type.
 func (b *topicBody) unsaid(yield func(string, int) bool) {
 	for i, field := range reflect.VisibleFields(reflect.TypeFor[wire.Topic]()) {
-		name := jsonName(field)
-		said := func(said string) bool { return strings.EqualFold(said, name) }
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(b.names)), said) && !yield(name, i) {
+		if _, said := b.says(jsonName(field)); !said && !yield(jsonName(field), i) {
 			return
 		}
 	}
 }
 
-// over returns a topic with what is said over the settings that it has. Its slots stay, also if they grow now.
-func (b *topicBody) over(has wire.Topic) wire.Topic {
+// fill sets the missing fields to the settings of the topic. Its slots stay, also if they grow now.
+func (b *topicBody) fill(has wire.Topic) {
 	has.Slots, has.Paused = 0, false
-	topic := b.Topic
 	for _, i := range b.unsaid {
-		reflect.ValueOf(&topic).Elem().Field(i).Set(reflect.ValueOf(has).Field(i))
+		reflect.ValueOf(&b.Topic).Elem().Field(i).Set(reflect.ValueOf(has).Field(i))
 	}
-	return topic
 }
 
-// lost returns the names of the settings that have another value than before and are not said.
+// lost returns the names of the missing fields whose setting has changed.
 func (b *topicBody) lost(was, now wire.Topic) (names []string) {
 	for name, i := range b.unsaid {
 		before, after := reflect.ValueOf(was).Field(i), reflect.ValueOf(now).Field(i)
@@ -176,16 +180,15 @@ func (b *topicBody) lost(was, now wire.Topic) (names []string) {
 	return names
 }
 
-func (h *Handler) setTopic(ctx context.Context, name string, topic wire.TopicSetting) (timeout.TopicChange, error) {
+func (h *Handler) setTopic(ctx context.Context, name string, topic *topicBody) (timeout.TopicChange, error) {
 	if topic.Name != "" && topic.Name != name {
 		return timeout.TopicChange{}, fmt.Errorf("%w: name %.*q in the body, must be that of the path, %q, or not there", timeout.ErrArgument, maxShown, topic.Name, name)
 	}
 	topic.Name = name
-	if topic.Paused != nil {
-		if err := h.checkPaused(ctx, name, *topic.Paused); err != nil {
+	if value, said := topic.says("paused"); said && string(value) != "null" {
+		if err := h.checkPaused(ctx, name, topic.Paused); err != nil {
 			return timeout.TopicChange{}, err
 		}
-		topic.Topic.Paused = *topic.Paused
 	}
 	defer h.stats.forget()
 	change, err := h.center.ChangeTopic(ctx, topic.Read())
