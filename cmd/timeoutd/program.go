@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,12 @@ func (p *program) run(ctx context.Context) (err error) {
 		return withFlags(err)
 	}
 	ends.add(others.Close)
-	handler, err := api.New(p.center, p.serving(engine, others))
+	serving := p.options.serving()
+	serving.Engine, serving.OldestTransaction, serving.Page, serving.Ready, serving.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
+	if len(p.options.peers) > 0 {
+		serving.Peers = others.Ask
+	}
+	handler, err := api.New(p.center, serving)
 	if err != nil {
 		return err
 	}
@@ -83,16 +89,6 @@ func (o *options) serving() api.Config {
 		Tokens: o.tokens(), AnyHost: o.insecure, MaxBody: int64(o.maxBody), MaxBatch: o.maxBatch,
 		SignedFeedback: len(o.feedbackKey) > 0,
 	}
-}
-
-// serving returns the config of the HTTP API.
-func (p *program) serving(engine opened, others *peers.Peers) api.Config {
-	cfg := p.options.serving()
-	cfg.Engine, cfg.OldestTransaction, cfg.Page, cfg.Ready, cfg.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
-	if len(p.options.peers) > 0 {
-		cfg.Peers = others.Ask
-	}
-	return cfg
 }
 
 // readiness returns why the program should get no requests, or nil.
@@ -154,21 +150,13 @@ func (p *program) configure(ends *closers) (timeout.Config, error) {
 func (o *options) center() (timeout.Config, error) {
 	keys, err := o.feedbackKeys()
 	cfg := timeout.Config{
-		Node: o.node, TTL: o.ttl, Grace: grace(o.grace), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
+		Node: o.node, TTL: o.ttl, Grace: cmp.Or(o.grace, -1), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
 		FeedbackKeys: keys,
 	}
 	if o.knownTopics {
 		cfg.MaxTopics = -1
 	}
 	return cfg, err
-}
-
-// grace converts the setting for a center: zero means none, and a center's none is negative.
-func grace(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }
 
 // closers are closed in reverse order.
@@ -182,4 +170,14 @@ func (c closers) close() error {
 		errs = append(errs, c[len(c)-1-i]())
 	}
 	return errors.Join(errs...)
+}
+
+// systemd gets the state of the program.
+type systemd struct{ sdnotify.Notifier }
+
+// stopping also says how long the end may take, so TimeoutStopSec is never too short. The sum of the
+// settings is one of microseconds, since nanoseconds could overflow.
+func (n systemd) stopping(drainDelay, grace time.Duration) {
+	const more = 15 * time.Second
+	n.Tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", drainDelay.Microseconds()+grace.Microseconds()+more.Microseconds()))
 }

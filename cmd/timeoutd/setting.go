@@ -6,20 +6,17 @@ import (
 	"strings"
 )
 
-// list is a setting of words, with spaces or commas between them.
-type list struct{ p *[]string }
-
-func (v list) String() string { return strings.Join(*v.p, " ") }
-func (v list) Set(s string) error {
-	*v.p = strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
-	return nil
-}
-
 // urls is a setting of URLs with spaces between them, since a URL may have commas.
 type urls struct{ p *[]string }
 
 func (v urls) String() string     { return strings.Join(*v.p, " ") }
 func (v urls) Set(s string) error { *v.p = strings.Fields(s); return nil }
+
+// list is a setting of words, with spaces or commas between them.
+type list struct{ p *[]string }
+
+func (v list) String() string     { return urls(v).String() }
+func (v list) Set(s string) error { return urls(v).Set(strings.ReplaceAll(s, ",", " ")) }
 
 // prefixes is a setting of networks.
 type prefixes struct{ p *[]netip.Prefix }

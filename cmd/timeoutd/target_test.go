@@ -56,7 +56,9 @@ func (to *target) callsOf(id string) int {
 // setMany sets n tasks in a batch. They are due within a second.
 func (p *process) setMany(t *testing.T, n int, header ...string) {
 	t.Helper()
-	var batch wire.Settings
+	var batch struct {
+		Tasks []wire.KeyedSetting `json:"tasks"`
+	}
 	for i := range n {
 		var one wire.KeyedSetting
 		one.Topic, one.ID = "t", fmt.Sprint("task-", i)

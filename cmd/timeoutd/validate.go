@@ -22,7 +22,38 @@ import (
 
 // validate checks the settings against each other. Its error names the ones in conflict.
 func (o *options) validate() error {
-	return errors.Join(o.checkAddr(), o.checkTLS(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkPeers(), o.checkCallbacks())
+	if err := o.checkTogether(); err != nil {
+		return err
+	}
+	return errors.Join(o.checkAddr(), o.checkTLS(), o.checkTokens(), o.checkCenter(), o.checkEngine(), o.checkMembers(), o.checkPeers(), o.checkCallbacks())
+}
+
+// checkTogether returns an error for settings that don't go together, or need each other.
+func (o *options) checkTogether() error {
+	server := len(o.database) > 0 || o.redis != ""
+	for _, rule := range []struct {
+		broken bool
+		says   string
+	}{
+		{(o.tlsCert == "") != (o.tlsKey == ""), fmt.Sprintf("tls-cert %q and tls-key %q, must be both or none", o.tlsCert, o.tlsKey)},
+		{o.knownTopics && o.maxTopics != 0, fmt.Sprintf("known-topics is there together with max-topics %d, must be one of them", o.maxTopics)},
+		{o.memory && (o.sqlite != "" || server), "memory is there together with sqlite, database or redis, must be alone"},
+		{o.sync && (o.memory || server), "sync is there together with memory, database or redis, must be with sqlite"},
+		{o.sqlite != "" && server, fmt.Sprintf("sqlite %s is there together with database or redis, must be alone", o.sqlite)},
+		{o.index && (o.memory || o.redis != ""), "index is there together with memory or redis, must be with sqlite or database"},
+		{o.redisVolatile && (o.redis == "" || len(o.database) > 0), "redis-volatile is there, must be with redis, and without database"}, // an index may forget what it has
+		{len(o.etcd) > 0 && len(o.zookeeper) > 0, fmt.Sprintf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)},
+		{len(o.etcd) == 0 && o.etcdUser+o.etcdPassword != "", "etcd-user or etcd-password is there without etcd, must be with it"},
+		{(o.etcdUser == "") != (o.etcdPassword == ""), "etcd-user and etcd-password, must be both or none"}, // the client would use neither
+		{len(o.peers) > 0 && len(o.tokens()) > 0 && len(o.readToken) == 0, "peers is there without a read-token, must have one: other nodes are asked with it"},
+		{o.natsPrefix != "" && o.nats == "", fmt.Sprintf("nats-prefix %.60q is there without nats, must be with it", o.natsPrefix)},
+		{o.streamsPrefix != streamsPrefix && o.streams == "", fmt.Sprintf("streams-prefix %.60q is there without streams, must be with it", o.streamsPrefix)},
+	} {
+		if rule.broken {
+			return errors.New(rule.says)
+		}
+	}
+	return nil
 }
 
 // checkAddr refuses an address beyond loopback without tokens, unless -insecure allows it.
@@ -34,9 +65,6 @@ func (o *options) checkAddr() error {
 }
 
 func (o *options) checkTLS() error {
-	if (o.tlsCert == "") != (o.tlsKey == "") {
-		return fmt.Errorf("tls-cert %q and tls-key %q, must be both or none", o.tlsCert, o.tlsKey)
-	}
 	_, err := o.openTLS(slog.New(slog.DiscardHandler))
 	return err
 }
@@ -73,10 +101,7 @@ func (o *options) checkTokens() error {
 	return withFlags(o.serving().Validate())
 }
 
-func (o *options) checkTopics() error {
-	if o.knownTopics && o.maxTopics != 0 {
-		return fmt.Errorf("known-topics is there together with max-topics %d, must be one of them", o.maxTopics)
-	}
+func (o *options) checkCenter() error {
 	if o.concurrency < 0 || o.concurrency > engine.MaxConcurrency {
 		return fmt.Errorf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)
 	}
@@ -88,22 +113,6 @@ func (o *options) checkTopics() error {
 }
 
 func (o *options) checkEngine() error {
-	server := len(o.database) > 0 || o.redis != ""
-	if o.memory && (o.sqlite != "" || server) {
-		return errors.New("memory is there together with sqlite, database or redis, must be alone")
-	}
-	if o.sync && (o.memory || server) {
-		return errors.New("sync is there together with memory, database or redis, must be with sqlite")
-	}
-	if o.sqlite != "" && server {
-		return fmt.Errorf("sqlite %s is there together with database or redis, must be alone", o.sqlite)
-	}
-	if o.index && (o.memory || o.redis != "") {
-		return errors.New("index is there together with memory or redis, must be with sqlite or database")
-	}
-	if o.redisVolatile && (o.redis == "" || len(o.database) > 0) { // an index may forget what it has
-		return errors.New("redis-volatile is there, must be with redis, and without database")
-	}
 	return errors.Join(
 		o.checkDatabases(),
 		checkRedis("redis", o.redis),
@@ -188,17 +197,10 @@ func checkRedis(name, text string) error {
 }
 
 func (o *options) checkMembers() error {
-	switch {
-	case len(o.etcd) > 0 && len(o.zookeeper) > 0:
-		return fmt.Errorf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)
-	case len(o.etcd) == 0 && (o.etcdUser != "" || o.etcdPassword != ""):
-		return errors.New("etcd-user or etcd-password is there without etcd, must be with it")
-	case (o.etcdUser == "") != (o.etcdPassword == ""): // the client would use neither
-		return errors.New("etcd-user and etcd-password, must be both or none")
-	case len(o.zookeeper) > 0:
-		return tried(zookeeper.Open(o.zookeeper, zookeeper.Config{}))
+	if len(o.zookeeper) == 0 {
+		return nil
 	}
-	return nil
+	return tried(zookeeper.Open(o.zookeeper, zookeeper.Config{}))
 }
 
 func (o *options) checkPeers() error {
@@ -209,9 +211,6 @@ func (o *options) checkPeers() error {
 	}
 	if err := tried(peers.New(o.peers, "")); err != nil {
 		return fmt.Errorf("peers: %w", err)
-	}
-	if len(o.peers) > 0 && len(o.tokens()) > 0 && len(o.readToken) == 0 {
-		return errors.New("peers is there without a read-token, must have one: other nodes are asked with it")
 	}
 	return nil
 }
@@ -225,12 +224,6 @@ func (o *options) peerToken() string {
 }
 
 func (o *options) checkCallbacks() error {
-	switch {
-	case o.natsPrefix != "" && o.nats == "":
-		return fmt.Errorf("nats-prefix %.60q is there without nats, must be with it", o.natsPrefix)
-	case o.streamsPrefix != streamsPrefix && o.streams == "":
-		return fmt.Errorf("streams-prefix %.60q is there without streams, must be with it", o.streamsPrefix)
-	}
 	cfg, err := o.httpConfig()
 	if err == nil {
 		err = tried(httpcall.New(cfg))

@@ -170,7 +170,9 @@ func newSetter(t *testing.T) *setter {
 // set sets tasks in one batch, due after the given times. It reports whether the batch was
 // accepted.
 func (s *setter) set(addr string, after map[string]time.Duration) bool {
-	var batch wire.Settings
+	var batch struct {
+		Tasks []wire.KeyedSetting `json:"tasks"`
+	}
 	ids := slices.Sorted(maps.Keys(after))
 	for _, id := range ids {
 		var one wire.KeyedSetting

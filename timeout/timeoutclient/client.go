@@ -92,9 +92,40 @@ func NewTransport() http.RoundTripper {
 // Close closes idle connections, those of Config.HTTPClient, too.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// place is a path, or the error of what would be in it.
+type place struct {
+	path string
+	err  error
+}
+
+// topicAt returns the place of a topic, and what follows it.
+func topicAt(topic, rest string) place {
+	return place{"/v1/topics/" + url.PathEscape(topic) + rest, engine.CheckTopic(topic)}
+}
+
+// taskAt returns the place of a task, and what follows it.
+func taskAt(key engine.Key, rest string) place {
+	return place{topicAt(key.Topic, "/tasks/"+url.PathEscape(key.ID)+rest).path, key.Check()} // also of "..", before it is in a path
+}
+
+// pathless reports whether an id fits into no path: "/" counts as a part of the path's form.
+func pathless(id string) bool { return id == "/" }
+
+// ask makes a request with a body, if it is not nil, and returns the answer. It is zero beside an error.
+func ask[T any](ctx context.Context, c *Client, method string, at place, body any) (answer T, err error) {
+	if err = c.call(ctx, method, at, body, &answer); err != nil {
+		answer = *new(T)
+	}
+	return answer, err
+}
+
 // call makes a request with a body, if it is not nil, and reads the answer into a value, if it is not
 // nil.
-func (c *Client) call(ctx context.Context, method, path string, body, into any, header ...string) error {
+func (c *Client) call(ctx context.Context, method string, at place, body, into any, header ...string) error {
+	if at.err != nil {
+		return at.err
+	}
+	path := at.path
 	r, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -153,17 +184,3 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	}
 	return r, nil
 }
-
-// topicPath returns the path of a topic, and what follows it.
-func topicPath(topic, rest string) (string, error) {
-	return "/v1/topics/" + url.PathEscape(topic) + rest, engine.CheckTopic(topic)
-}
-
-// taskPath returns the path of a task, and what follows it.
-func taskPath(key engine.Key, rest string) (string, error) {
-	path, _ := topicPath(key.Topic, "/tasks/"+url.PathEscape(key.ID)+rest)
-	return path, key.Check() // also of "..", before it is in a path
-}
-
-// pathless reports whether an id fits into no path: "/" counts as a part of the path's form.
-func pathless(id string) bool { return id == "/" }

@@ -43,17 +43,13 @@ type Leased struct {
 // Pull leases due tasks, and may return none. Tell the outcome of each by Feedback before its lease
 // ends, or extend the lease: otherwise the task runs again. Work does all of that.
 func (c *Client) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
-	path, err := topicPath(pull.Topic, "/pull")
-	if err != nil {
-		return nil, err
-	}
-	var found wire.Pulled
-	err = c.call(ctx, http.MethodPost, path, wire.Pull{Max: pull.Max, Lease: wire.Duration(pull.Lease), Wait: wire.Duration(pull.Wait)}, &found)
+	at := topicAt(pull.Topic, "/pull")
+	found, err := ask[wire.Pulled](ctx, c, http.MethodPost, at, wire.Pull{Max: pull.Max, Lease: wire.Duration(pull.Lease), Wait: wire.Duration(pull.Wait)})
 	if err != nil {
 		return nil, err
 	}
 	if found.Tasks == nil || len(found.Tasks) > max(pull.Max, 1) {
-		return nil, fmt.Errorf("POST %s: the answer makes no sense: it has %d tasks, must be a list of at most %d", path, len(found.Tasks), max(pull.Max, 1))
+		return nil, fmt.Errorf("POST %s: the answer makes no sense: it has %d tasks, must be a list of at most %d", at.path, len(found.Tasks), max(pull.Max, 1))
 	}
 	return wire.Each(found.Tasks, func(one wire.Leased) Leased {
 		return Leased{one.Read(), one.Token, time.Duration(one.Lease), one.Again}
@@ -65,8 +61,7 @@ func (c *Client) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
 // asked for if the topic's Timeout comes first. Zero means a lost lease: the task runs again, or was set,
 // removed or settled.
 func (c *Client) Extend(ctx context.Context, token string, lease time.Duration) (time.Duration, error) {
-	var found wire.Extended
-	err := c.call(ctx, http.MethodPost, "/v1/extend", wire.Extend{Token: token, Lease: wire.Duration(lease)}, &found)
+	found, err := ask[wire.Extended](ctx, c, http.MethodPost, place{path: "/v1/extend"}, wire.Extend{Token: token, Lease: wire.Duration(lease)})
 	return time.Duration(found.Lease), err
 }
 
@@ -83,10 +78,9 @@ type Outcome struct {
 // Heartwheel-Token. Feedback reports false if it comes too late: the lease has ended, and
 // the task runs again, or was set, removed or settled.
 func (c *Client) Feedback(ctx context.Context, token string, outcome Outcome) (settled bool, err error) {
-	var found wire.Settled
-	err = c.call(ctx, http.MethodPost, "/v1/feedback", wire.Feedback{
+	found, err := ask[wire.Settled](ctx, c, http.MethodPost, place{path: "/v1/feedback"}, wire.Feedback{
 		Token: token, Error: outcome.Error, Permanent: outcome.Permanent, RetryAfter: (*wire.Duration)(outcome.RetryAfter),
 		Again: (*wire.Duration)(outcome.Again), Returned: outcome.Returned,
-	}, &found)
+	})
 	return found.Settled, err
 }

@@ -22,7 +22,7 @@ type Answer struct {
 }
 
 func answerOf(a wire.Answer) Answer {
-	answer := Answer{engine.Answer{Was: a.Was, Version: a.Version, Due: a.Due.Read()}, a.Changed}
+	answer := Answer{engine.Answer{Was: a.Was, Version: a.Version, Due: a.Due.Time}, a.Changed}
 	if a.Error != nil {
 		answer.Err = problem(*a.Error)
 	}
@@ -31,15 +31,11 @@ func answerOf(a wire.Answer) Answer {
 
 // one makes a call for one task.
 func (c *Client) one(ctx context.Context, method string, key engine.Key, rest string, body any, header ...string) (Answer, error) {
-	path, err := taskPath(key, rest)
-	if err != nil {
-		return Answer{}, err
-	}
 	const unsaid = engine.Removed + 1
-	found := wire.Answer{Was: unsaid}
-	err = c.call(ctx, method, path, body, &found, header...)
+	found, at := wire.Answer{Was: unsaid}, taskAt(key, rest)
+	err := c.call(ctx, method, at, body, &found, header...)
 	if err == nil && found.Was == unsaid {
-		err = fmt.Errorf("%s %s: the answer makes no sense: it has no state", method, path)
+		err = fmt.Errorf("%s %s: the answer makes no sense: it has no state", method, at.path)
 	}
 	if err != nil {
 		return Answer{}, err
@@ -47,25 +43,28 @@ func (c *Client) one(ctx context.Context, method string, key engine.Key, rest st
 	return answerOf(found), nil
 }
 
-// checkAll returns the first error of a list: JSON would have another id in place of one that is no
-// UTF-8.
-func checkAll[T interface{ Check() error }](name string, list []T) error {
+// batch makes a call with a list of that name, and returns an answer for each element. It checks them: JSON would have
+// another id in place of one that is no UTF-8.
+func batch[Answers any, T interface{ Check() error }, Said any](ctx context.Context, c *Client, path, name string, list []T, said func(T) Said) (found Answers, err error) {
 	for i, one := range list {
 		if err := one.Check(); err != nil {
-			return fmt.Errorf("%s[%d]: %w", name, i, err)
+			return found, fmt.Errorf("%s[%d]: %w", name, i, err)
 		}
 	}
-	return nil
+	return ask[Answers](ctx, c, http.MethodPost, place{path: path}, map[string][]Said{name: wire.Each(list, said)})
 }
 
-// many makes a call for n tasks.
-func (c *Client) many(ctx context.Context, path string, body any, n int) ([]Answer, error) {
-	var found wire.Answers
-	if err := c.call(ctx, http.MethodPost, path, body, &found); err != nil {
+// itself is for elements that are in JSON as they are.
+func itself[T any](one T) T { return one }
+
+// many changes tasks.
+func many[T interface{ Check() error }, Said any](ctx context.Context, c *Client, path, name string, list []T, said func(T) Said) ([]Answer, error) {
+	found, err := batch[wire.Answers](ctx, c, path, name, list, said)
+	if err != nil {
 		return nil, err
 	}
-	if len(found.Answers) != n {
-		return nil, fmt.Errorf("POST %s: %d answers for %d tasks", path, len(found.Answers), n)
+	if len(found.Answers) != len(list) {
+		return nil, fmt.Errorf("POST %s: %d answers for %d tasks", path, len(found.Answers), len(list))
 	}
 	return wire.Each(found.Answers, answerOf), nil
 }
@@ -97,12 +96,9 @@ func (c *Client) Set(ctx context.Context, task engine.Task) (Answer, error) {
 // SetAll is Set for many tasks: up to 1000 of them and 8 MiB, unless the server has other limits. The
 // answers are in the order of the tasks.
 func (c *Client) SetAll(ctx context.Context, tasks []engine.Task) ([]Answer, error) {
-	if err := checkAll("tasks", tasks); err != nil {
-		return nil, err
-	}
-	return c.many(ctx, "/v1/tasks/set", wire.Settings{Tasks: wire.Each(tasks, func(task engine.Task) wire.KeyedSetting {
+	return many(ctx, c, "/v1/tasks/set", "tasks", tasks, func(task engine.Task) wire.KeyedSetting {
 		return wire.KeyedSetting{Key: task.Key(), Setting: wire.SettingOf(task), IfAbsent: task.IfAbsent}
-	})}, len(tasks))
+	})
 }
 
 // Move changes the action time of a waiting task. It changes no other task.
@@ -126,22 +122,19 @@ func (c *Client) move(ctx context.Context, move engine.Move) (Answer, error) {
 // MoveAll is Move for many tasks. A move with neither Due nor After is to now. One with a Version is
 // engine.ErrUnsupported.
 func (c *Client) MoveAll(ctx context.Context, moves []engine.Move) ([]Answer, error) {
-	if err := checkAll("moves", moves); err != nil {
-		return nil, err
-	}
 	for i, move := range moves {
 		if move.Version != 0 { // the server would move any
 			return nil, fmt.Errorf("moves[%d]: %w: version %d of a move of %v: the server knows none", i, engine.ErrUnsupported, move.Version, move.Key)
 		}
 	}
-	return c.many(ctx, "/v1/tasks/move", wire.Moves{Moves: wire.Each(moves, func(move engine.Move) wire.KeyedMove {
+	return many(ctx, c, "/v1/tasks/move", "moves", moves, func(move engine.Move) wire.KeyedMove {
 		return wire.KeyedMove{Key: move.Key, When: whenOf(move)}
-	})}, len(moves))
+	})
 }
 
 func whenOf(move engine.Move) wire.When {
 	when := wire.WhenOf(move.Due, move.After)
-	if when.Due == nil && when.After == nil {
+	if when.Due.IsZero() && when.After == nil {
 		when.After = new(wire.Duration)
 	}
 	return when
@@ -157,22 +150,13 @@ func (c *Client) Remove(ctx context.Context, key engine.Key) (Answer, error) {
 
 // RemoveAll is Remove for many tasks, each perhaps only in a certain state and version.
 func (c *Client) RemoveAll(ctx context.Context, removals []engine.Removal) ([]Answer, error) {
-	if err := checkAll("keys", removals); err != nil {
-		return nil, err
-	}
-	return c.many(ctx, "/v1/tasks/remove", wire.Removals{Keys: append([]engine.Removal{}, removals...)}, len(removals))
+	return many(ctx, c, "/v1/tasks/remove", "keys", removals, itself)
 }
 
 // Replay makes dead tasks wait again: due at once, with all their attempts. It changes no other task.
 func (c *Client) Replay(ctx context.Context, keys []engine.Key) ([]Answer, error) {
-	if err := checkAll("keys", keys); err != nil {
-		return nil, err
-	}
-	return c.many(ctx, "/v1/tasks/replay", keysOf(keys), len(keys))
+	return many(ctx, c, "/v1/tasks/replay", "keys", keys, itself)
 }
-
-// keysOf returns a batch. A nil list would be null.
-func keysOf(keys []engine.Key) wire.Keys { return wire.Keys{Keys: append([]engine.Key{}, keys...)} }
 
 // Get returns a task, or engine.ErrNotFound. A JSON payload may have other white space than it was set
 // with. Below scope write its callback is engine.Callback.Masked.
@@ -187,27 +171,18 @@ func (c *Client) Get(ctx context.Context, key engine.Key) (engine.Task, error) {
 		}
 		return tasks[0], nil
 	}
-	path, err := taskPath(key, "")
-	if err != nil {
-		return engine.Task{}, err
+	at := taskAt(key, "")
+	task, err := ask[wire.Task](ctx, c, http.MethodGet, at, nil)
+	if err == nil && task.Key != key {
+		return engine.Task{}, fmt.Errorf("GET %s: the answer makes no sense: it is about %.100q", at.path, task.Key)
 	}
-	var task wire.Task
-	if err := c.call(ctx, http.MethodGet, path, nil, &task); err != nil {
-		return engine.Task{}, err
-	}
-	if task.Key != key {
-		return engine.Task{}, fmt.Errorf("GET %s: the answer makes no sense: it is about %.100q", path, task.Key)
-	}
-	return task.Read(), nil
+	return task.Read(), err
 }
 
 // GetAll returns tasks with their payloads. The State of a missing task is None.
 func (c *Client) GetAll(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	if err := checkAll("keys", keys); err != nil {
-		return nil, err
-	}
-	var found wire.Tasks
-	if err := c.call(ctx, http.MethodPost, "/v1/tasks/get", keysOf(keys), &found); err != nil {
+	found, err := batch[wire.Tasks](ctx, c, "/v1/tasks/get", "keys", keys, itself)
+	if err != nil {
 		return nil, err
 	}
 	if len(found.Tasks) != len(keys) {
@@ -219,10 +194,6 @@ func (c *Client) GetAll(ctx context.Context, keys []engine.Key) ([]engine.Task, 
 // List returns a page of the tasks of one topic and state. State None means Pending. The tasks have PayloadBytes and
 // no payloads, as if query.OmitPayload were set.
 func (c *Client) List(ctx context.Context, query engine.Query) (engine.Page, error) {
-	path, err := topicPath(query.Topic, "/tasks?")
-	if err != nil {
-		return engine.Page{}, err
-	}
 	params := url.Values{}
 	if query.State != engine.None {
 		params.Set("state", query.State.String())
@@ -233,11 +204,8 @@ func (c *Client) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if query.Cursor != "" {
 		params.Set("cursor", query.Cursor)
 	}
-	var found wire.Tasks
-	if err := c.call(ctx, http.MethodGet, path+params.Encode(), nil, &found); err != nil {
-		return engine.Page{}, err
-	}
-	return engine.Page{Tasks: wire.Each(found.Tasks, wire.Task.Read), Next: found.Next}, nil
+	found, err := ask[wire.Tasks](ctx, c, http.MethodGet, topicAt(query.Topic, "/tasks?"+params.Encode()), nil)
+	return engine.Page{Tasks: wire.Each(found.Tasks, wire.Task.Read), Next: found.Next}, err
 }
 
 // All returns the tasks of List from the cursor on, over all pages. An error is the last of the pairs.
@@ -263,19 +231,13 @@ func (c *Client) All(ctx context.Context, query engine.Query) iter.Seq2[engine.T
 
 // Executions returns the ended attempts of a task, the latest first, but not those that were handed back. A limit of zero means 100.
 func (c *Client) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
-	path, err := taskPath(key, "/executions")
-	if err != nil {
-		return nil, err
-	}
 	if pathless(key.ID) {
 		return nil, fmt.Errorf("%w: id %q, has no list of executions: it fits into no path", engine.ErrArgument, key.ID)
 	}
+	at := taskAt(key, "/executions")
 	if limit != 0 {
-		path += "?limit=" + strconv.Itoa(limit)
+		at.path += "?limit=" + strconv.Itoa(limit)
 	}
-	var found wire.Executions
-	if err := c.call(ctx, http.MethodGet, path, nil, &found); err != nil {
-		return nil, err
-	}
-	return wire.Each(found.Executions, wire.Execution.Read), nil
+	found, err := ask[wire.Executions](ctx, c, http.MethodGet, at, nil)
+	return wire.Each(found.Executions, wire.Execution.Read), err
 }

@@ -13,11 +13,8 @@ import (
 
 // Topics returns all topics, by name.
 func (c *Client) Topics(ctx context.Context) ([]engine.Topic, error) {
-	var found wire.Topics
-	if err := c.call(ctx, http.MethodGet, "/v1/topics", nil, &found); err != nil {
-		return nil, err
-	}
-	return wire.Each(found.Topics, wire.Topic.Read), nil
+	found, err := ask[wire.Topics](ctx, c, http.MethodGet, place{path: "/v1/topics"}, nil)
+	return wire.Each(found.Topics, wire.Topic.Read), err
 }
 
 // Topic returns a topic, or engine.ErrNotFound. Below scope admin its callback is engine.Callback.Masked.
@@ -32,13 +29,8 @@ func (c *Client) Count(ctx context.Context, topic string) (engine.Counts, error)
 	return found.Counts.Read(), err
 }
 
-func (c *Client) topic(ctx context.Context, name string) (found wire.TopicCounts, err error) {
-	path, err := topicPath(name, "")
-	if err != nil {
-		return found, err
-	}
-	err = c.call(ctx, http.MethodGet, path, nil, &found)
-	return found, err
+func (c *Client) topic(ctx context.Context, name string) (wire.TopicCounts, error) {
+	return ask[wire.TopicCounts](ctx, c, http.MethodGet, topicAt(name, ""), nil)
 }
 
 // ChangeTopic changes an existing topic, and leaves what change leaves as it is. change gets the present topic, and the
@@ -63,12 +55,7 @@ func (c *Client) ChangeTopic(ctx context.Context, name string, change func(*engi
 			delete(changed, field)
 		}
 	}
-	path, err := topicPath(name, "")
-	if err != nil {
-		return engine.Topic{}, 0, err
-	}
-	var answer wire.TopicChange
-	err = c.call(ctx, http.MethodPatch, path, changed, &answer)
+	answer, err := ask[wire.TopicChange](ctx, c, http.MethodPatch, topicAt(name, ""), changed)
 	return answer.Read(), answer.Rescheduled, err
 }
 
@@ -99,35 +86,22 @@ func (c *Client) Resume(ctx context.Context, topic string) (engine.Topic, error)
 }
 
 func (c *Client) changeTopic(ctx context.Context, method, name, rest string, body any) (engine.Topic, error) {
-	path, err := topicPath(name, rest)
-	if err != nil {
-		return engine.Topic{}, err
-	}
-	var kept wire.Topic
-	err = c.call(ctx, method, path, body, &kept)
+	kept, err := ask[wire.Topic](ctx, c, method, topicAt(name, rest), body)
 	return kept.Read(), err
 }
 
 // DropTopic ends a topic and all tasks in it.
 func (c *Client) DropTopic(ctx context.Context, topic string) error {
-	path, err := topicPath(topic, "")
-	if err != nil {
-		return err
-	}
-	return c.call(ctx, http.MethodDelete, path, nil, nil)
+	return c.call(ctx, http.MethodDelete, topicAt(topic, ""), nil, nil)
 }
 
 // Causes says why tasks of a topic are dead: the causes with the most tasks first. other is how many
 // tasks have other causes, beyond those that a server tells.
 func (c *Client) Causes(ctx context.Context, topic string) (causes []wire.Cause, other int64, err error) {
-	path, err := topicPath(topic, "/dead/causes?")
-	if err != nil {
-		return nil, 0, err
-	}
 	groups := make(wire.Groups)
 	for cursor := ""; ; {
-		var told wire.Causes
-		if err := c.call(ctx, http.MethodGet, path+url.Values{"cursor": {cursor}}.Encode(), nil, &told); err != nil {
+		told, err := ask[wire.Causes](ctx, c, http.MethodGet, topicAt(topic, "/dead/causes?"+url.Values{"cursor": {cursor}}.Encode()), nil)
+		if err != nil {
 			return nil, 0, err
 		}
 		other += told.Other
@@ -154,17 +128,13 @@ func (c *Client) DropDead(ctx context.Context, topic, cause string) (int64, erro
 
 // clear repeats the request as long as the server says that there is more.
 func (c *Client) clear(ctx context.Context, topic, rest, cause string) (total int64, err error) {
-	path, err := topicPath(topic, rest)
-	if err != nil {
-		return 0, err
-	}
 	query := url.Values{}
 	if cause != "" {
 		query.Set("cause", cause)
 	}
 	for {
-		var cleared wire.Cleared
-		if err := c.call(ctx, http.MethodPost, path+query.Encode(), nil, &cleared); err != nil {
+		cleared, err := ask[wire.Cleared](ctx, c, http.MethodPost, topicAt(topic, rest+query.Encode()), nil)
+		if err != nil {
 			return total, err
 		}
 		total += cleared.Changed
@@ -176,19 +146,16 @@ func (c *Client) clear(ctx context.Context, topic, rest, cause string) (total in
 }
 
 // Stats returns the figures of the server and its topics.
-func (c *Client) Stats(ctx context.Context) (stats wire.Stats, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/stats", nil, &stats)
-	return stats, err
+func (c *Client) Stats(ctx context.Context) (wire.Stats, error) {
+	return ask[wire.Stats](ctx, c, http.MethodGet, place{path: "/v1/stats"}, nil)
 }
 
 // NodeStats returns the figures of the server itself. It asks neither its engine nor other nodes.
-func (c *Client) NodeStats(ctx context.Context) (stats wire.NodeStats, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/here", nil, &stats)
-	return stats, err
+func (c *Client) NodeStats(ctx context.Context) (wire.NodeStats, error) {
+	return ask[wire.NodeStats](ctx, c, http.MethodGet, place{path: "/v1/here"}, nil)
 }
 
 // Members returns the nodes that share the tasks.
-func (c *Client) Members(ctx context.Context) (members wire.Members, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/members", nil, &members)
-	return members, err
+func (c *Client) Members(ctx context.Context) (wire.Members, error) {
+	return ask[wire.Members](ctx, c, http.MethodGet, place{path: "/v1/members"}, nil)
 }

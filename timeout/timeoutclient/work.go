@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -49,7 +51,7 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 		return fmt.Errorf("%w: Max %d of a pull, must not be negative", engine.ErrArgument, pull.Max)
 	}
 	pull.Wait = MaxWait
-	places := make(chan struct{}, cmp.Or(pull.Max, 1)) // has an element for each task
+	places := semaphore.NewWeighted(int64(cmp.Or(pull.Max, 1))) // one for each task
 	var working sync.WaitGroup
 	defer working.Wait()
 	pulling, done := endingLater(ctx)
@@ -60,12 +62,10 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 		}
 		asked := time.Now()
 		leased, err := c.Pull(pulling, pull)
-		for range pull.Max - len(leased) {
-			<-places
-		}
+		places.Release(int64(pull.Max - len(leased)))
 		for _, one := range leased {
 			working.Go(func() {
-				defer func() { <-places }()
+				defer places.Release(1)
 				if ctx.Err() != nil {
 					c.tell(ctx, one, Outcome{Returned: true}, min(one.Lease, maxHandBack))
 					return
@@ -107,21 +107,12 @@ func endingLater(ctx context.Context) (later context.Context, done func()) {
 
 // take waits for a free place, and takes all free ones, up to maxPull. It returns zero when ctx has
 // ended.
-func take(ctx context.Context, places chan<- struct{}) (n int) {
-	if ctx.Err() != nil {
+func take(ctx context.Context, places *semaphore.Weighted) (n int) {
+	if places.Acquire(ctx, 1) != nil {
 		return 0
 	}
-	select {
-	case places <- struct{}{}:
-	case <-ctx.Done():
-		return 0
-	}
-	for n = 1; n < maxPull; n++ {
-		select {
-		case places <- struct{}{}:
-		default:
-			return n
-		}
+	for n = 1; n < maxPull && places.TryAcquire(1); {
+		n++
 	}
 	return n
 }

@@ -24,12 +24,12 @@ type Causes struct {
 
 // Cause is a group of dead tasks with the same kind of error at the same target.
 type Cause struct {
-	ID     string   `json:"cause"`
-	Error  string   `json:"error"`            // what the errors have in common
-	Target string   `json:"target,omitempty"` // what the targets have in common; empty for a handler
-	Tasks  int64    `json:"tasks"`
-	Newest *Instant `json:"newest"`
-	Sample Sample   `json:"example"`
+	ID     string  `json:"cause"`
+	Error  string  `json:"error"`            // what the errors have in common
+	Target string  `json:"target,omitempty"` // what the targets have in common; empty for a handler
+	Tasks  int64   `json:"tasks"`
+	Newest Instant `json:"newest"`
+	Sample Sample  `json:"example"`
 }
 
 // Sample is the task that has died last.
@@ -45,7 +45,7 @@ type Groups map[string]Cause
 func (g Groups) Add(c Cause) {
 	if before, known := g[c.ID]; known {
 		c.Tasks += before.Tasks
-		if !c.Newest.Read().After(before.Newest.Read()) {
+		if !c.Newest.After(before.Newest.Time) {
 			c.Newest, c.Sample = before.Newest, before.Sample
 		}
 	}

@@ -13,22 +13,19 @@ import (
 
 // When is an action time: Due or After, or neither for at once.
 type When struct {
-	Due   *Instant  `json:"due,omitempty"`
+	Due   Instant   `json:"due,omitzero"`
 	After *Duration `json:"after,omitempty"`
 }
 
 // Read returns the time as a center takes it. The error wraps engine.ErrArgument.
 func (w When) Read() (due time.Time, after time.Duration, err error) {
-	if w.Due != nil && w.After != nil {
-		return due, after, fmt.Errorf("%w: due %v and after %v, must be one of them", engine.ErrArgument, w.Due.Time, time.Duration(*w.After))
-	}
-	if w.Due != nil {
-		due = w.Due.Time
-	}
 	if w.After != nil {
 		after = time.Duration(*w.After)
+		if !w.Due.IsZero() {
+			err = fmt.Errorf("%w: due %v and after %v, must be one of them", engine.ErrArgument, w.Due.Time, after)
+		}
 	}
-	return due, after, nil
+	return w.Due.Time, after, err
 }
 
 // Setting is a task to be set, without its key.
@@ -104,10 +101,10 @@ func CallbackOf(c *engine.Callback) *Callback {
 type Task struct {
 	engine.Key
 	State    engine.State `json:"state"`
-	Due      *Instant     `json:"due,omitempty"`
-	Until    *Instant     `json:"until,omitempty"`
+	Due      Instant      `json:"due,omitzero"`
+	Until    Instant      `json:"until,omitzero"`
 	Version  int64        `json:"version,omitempty"`
-	Created  *Instant     `json:"created,omitempty"`
+	Created  Instant      `json:"created,omitzero"`
 	Attempts int          `json:"attempts,omitempty"`
 	Calls    int          `json:"calls,omitempty"`
 	Failures int          `json:"failures,omitempty"`
@@ -126,8 +123,8 @@ type Task struct {
 // TaskOf returns the task as JSON.
 func TaskOf(t engine.Task) Task {
 	task := Task{
-		Key: t.Key(), State: t.State, Due: InstantOf(t.Due), Until: InstantOf(t.Until), Version: t.Version,
-		Created: InstantOf(t.Created), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
+		Key: t.Key(), State: t.State, Due: Instant{t.Due}, Until: Instant{t.Until}, Version: t.Version,
+		Created: Instant{t.Created}, Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
 		Callback: CallbackOf(t.Callback), Trace: t.Trace, PayloadBytes: t.PayloadBytes,
 	}
 	if isJSON(t.Payload) {
@@ -152,20 +149,12 @@ func fitsInside(value []byte) bool {
 	return json.Valid(slices.Concat([]byte("[[[[[["), value, []byte("]]]]]]")))
 }
 
-// InstantOf returns the time as JSON: nil if it is zero.
-func InstantOf(t time.Time) *Instant {
-	if t.IsZero() {
-		return nil
-	}
-	return &Instant{t}
-}
-
 // Answer is engine.Answer. Changed says whether the call has had an effect.
 type Answer struct {
 	Was     engine.State `json:"was"`
 	Changed bool         `json:"changed"`
 	Version int64        `json:"version,omitempty"`
-	Due     *Instant     `json:"due,omitempty"`
+	Due     Instant      `json:"due,omitzero"`
 	Error   *Problem     `json:"error,omitempty"`
 }
 
@@ -174,7 +163,7 @@ type Execution struct {
 	Version int64        `json:"version"`
 	Attempt int          `json:"attempt"`
 	Node    string       `json:"node"`
-	Started *Instant     `json:"started,omitempty"`
+	Started Instant      `json:"started,omitzero"`
 	Took    Duration     `json:"took"`
 	As      engine.State `json:"as"`
 	Error   string       `json:"error,omitempty"`
@@ -185,7 +174,7 @@ type Execution struct {
 func WhenOf(due time.Time, after time.Duration) When {
 	var when When
 	if !due.IsZero() {
-		when.Due = &Instant{due.Add(time.Millisecond - 1)} // an Instant is written without what is below a millisecond
+		when.Due = Instant{due.Add(time.Millisecond - 1)} // an Instant is written without what is below a millisecond
 	}
 	if after != 0 {
 		when.After = (*Duration)(&after)
@@ -211,8 +200,8 @@ func SettingOf(t engine.Task) Setting {
 // Read returns the task. Its payload is as the server shows it: JSON may have other white space.
 func (t Task) Read() engine.Task {
 	task := engine.Task{
-		Topic: t.Topic, ID: t.ID, State: t.State, Due: t.Due.Read(), Until: t.Until.Read(), Version: t.Version,
-		Created: t.Created.Read(), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
+		Topic: t.Topic, ID: t.ID, State: t.State, Due: t.Due.Time, Until: t.Until.Time, Version: t.Version,
+		Created: t.Created.Time, Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
 		Callback: t.Callback.Read(), Trace: t.Trace, Payload: t.PayloadBase64, PayloadBytes: t.PayloadBytes,
 	}
 	if t.Payload != nil {
@@ -224,13 +213,29 @@ func (t Task) Read() engine.Task {
 // ExecutionOf returns an attempt as JSON.
 func ExecutionOf(e engine.Execution) Execution {
 	return Execution{
-		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: InstantOf(e.Started), Took: Duration(e.Took), As: e.As, Error: e.Error,
+		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: Instant{e.Started}, Took: Duration(e.Took), As: e.As, Error: e.Error,
 	}
 }
 
 // Read returns the attempt.
 func (e Execution) Read() engine.Execution {
 	return engine.Execution{
-		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: e.Started.Read(), Took: time.Duration(e.Took), As: e.As, Error: e.Error,
+		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: e.Started.Time, Took: time.Duration(e.Took), As: e.As, Error: e.Error,
 	}
+}
+
+// Tasks is a page of a list, or the tasks of a batch.
+type Tasks struct {
+	Tasks []Task `json:"tasks"`
+	Next  string `json:"next,omitempty"`
+}
+
+// Answers are the answers to a batch, in its order.
+type Answers struct {
+	Answers []Answer `json:"answers"`
+}
+
+// Executions are the finished attempts of a task, the latest first.
+type Executions struct {
+	Executions []Execution `json:"executions"`
 }

@@ -79,12 +79,6 @@ func CountsOf(c engine.Counts) Counts {
 	return Counts{c.Pending, c.Running, c.Done, c.Dead, c.Removed, c.Due, c.Lag.Seconds()}
 }
 
-// TopicSetting is the body of a PUT. A nil Paused says nothing about the pause.
-type TopicSetting struct {
-	Topic
-	Paused *bool `json:"paused,omitempty"`
-}
-
 // TopicChange is the answer to a PUT or a PATCH: the topic, and what became of its tasks.
 type TopicChange struct {
 	Topic

@@ -39,14 +39,6 @@ const maxSeconds = 253402300799
 // the same time in both units.
 type Instant struct{ time.Time }
 
-// Read returns the time: the zero time for nil.
-func (i *Instant) Read() time.Time {
-	if i == nil {
-		return time.Time{}
-	}
-	return i.Time
-}
-
 // MarshalJSON writes the time.
 func (i Instant) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + i.UTC().Format("2006-01-02T15:04:05.000Z") + `"`), nil

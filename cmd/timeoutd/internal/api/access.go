@@ -98,17 +98,12 @@ func (a access) check(r *http.Request, needs Scope) error {
 	if err := a.cross.Check(r); err != nil {
 		return problem(http.StatusForbidden, "the request was made by a page of another site: %v", err)
 	}
-	if needs == Open || len(a.tokens) == 0 {
-		return nil
-	}
-	secret, found := bearer(r)
-	if !found {
-		return problem(http.StatusUnauthorized, "there is no token, must be one of scope %v in the header Authorization: Bearer", needs)
-	}
-	has, topics := a.rights(secret)
+	has, topics, token := a.rights(r)
 	switch {
 	case has >= needs, needs == Work && len(topics) > 0: // work checks the topic
 		return nil
+	case !token:
+		return problem(http.StatusUnauthorized, "there is no token, must be one of scope %v in the header Authorization: Bearer", needs)
 	case has == Open && len(topics) == 0:
 		return problem(http.StatusUnauthorized, "the token is not known")
 	case has == Open:
@@ -119,11 +114,7 @@ func (a access) check(r *http.Request, needs Scope) error {
 
 // work returns an error if a request that passed check may not work on the tasks of a topic.
 func (a access) work(r *http.Request, topic string) error {
-	if len(a.tokens) == 0 {
-		return nil
-	}
-	secret, _ := bearer(r)
-	if has, topics := a.rights(secret); has < Work && !slices.Contains(topics, topic) {
+	if has, topics, _ := a.rights(r); has < Work && !slices.Contains(topics, topic) {
 		return problem(http.StatusForbidden, "the token is for work on the topics %q, must be for %.*q", topics, maxShown, topic)
 	}
 	return nil
@@ -131,24 +122,21 @@ func (a access) work(r *http.Request, topic string) error {
 
 // may reports whether a request that passed check has the rights of a scope, without those of Work.
 func (a access) may(r *http.Request, scope Scope) bool {
-	if len(a.tokens) == 0 {
-		return true
-	}
-	secret, _ := bearer(r)
-	has, _ := a.rights(secret)
+	has, _, _ := a.rights(r)
 	return has >= scope
 }
 
-// bearer returns the token of a request.
-func bearer(r *http.Request) (secret string, found bool) {
+// rights returns the scope of a request, the topics that it may work on, and whether it has a token. It compares with all
+// tokens, so it takes equally long for every unknown one.
+func (a access) rights(r *http.Request) (scope Scope, topics []string, token bool) {
+	if len(a.tokens) == 0 {
+		return Admin, nil, false
+	}
 	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.TrimSpace(secret), strings.EqualFold(kind, "Bearer")
-}
-
-// rights returns the scope of a token, and the topics that it may work on. It compares with all tokens,
-// so it takes equally long for every unknown one.
-func (a access) rights(secret string) (scope Scope, topics []string) {
-	sum := sha256.Sum256([]byte(secret))
+	if !strings.EqualFold(kind, "Bearer") {
+		return Open, nil, false
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))
 	for _, token := range a.tokens {
 		switch same := subtle.ConstantTimeCompare(sum[:], token.sum[:]) == 1; {
 		case same && token.scope == Work:
@@ -157,7 +145,7 @@ func (a access) rights(secret string) (scope Scope, topics []string) {
 			scope = max(scope, token.scope)
 		}
 	}
-	return scope, topics
+	return scope, topics, true
 }
 
 // forwarding lists the headers added by proxies to forwarded requests.

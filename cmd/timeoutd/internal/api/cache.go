@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -16,65 +18,44 @@ const (
 
 // cache keeps the engine's last answer. Only one caller asks at a time. Other callers wait for it.
 type cache[T any] struct {
-	share int // how many times as long as it took an answer is reused, if that is more than minFresh
+	take    func(context.Context) (T, bool)
+	limit   time.Duration // for take
+	share   int           // how many times as long as it took an answer is reused, if that is more than minFresh
+	changes atomic.Uint64 // calls of forget
 
-	mu     sync.Mutex
-	taking chan struct{} // closed when the answer is there; nil if nobody asks
-	last   T
-	fresh  time.Time // until when last is reused
-	number uint64    // of calls of forget
+	turn  *semaphore.Weighted // guards the rest
+	last  T
+	of    uint64    // changes before last was asked for
+	fresh time.Time // until when last is reused
 }
 
-// get returns an answer of take, perhaps from a moment ago, or an error if ctx is done before. take
-// also reports whether the engine answered. A failure is reused for minFresh only: otherwise a long
-// silence of the engine would count for long after its end.
-func (c *cache[T]) get(ctx context.Context, take func() (T, bool)) (none T, err error) {
-	for {
-		c.mu.Lock()
-		switch {
-		case c.taking == nil && time.Now().Before(c.fresh):
-			defer c.mu.Unlock()
-			return c.last, nil
-		case c.taking == nil:
-			c.taking = make(chan struct{})
-			number := c.number
-			c.mu.Unlock()
-			return c.refresh(number, take), nil
-		}
-		taking := c.taking
-		c.mu.Unlock()
-		select {
-		case <-taking:
-		case <-ctx.Done():
-			return none, context.Cause(ctx)
-		}
+// newCache returns a cache of the answers of take. take also reports whether the engine answered. A failure is reused for
+// minFresh only: otherwise a long silence of the engine would count for long after its end.
+func newCache[T any](share int, limit time.Duration, take func(context.Context) (T, bool)) *cache[T] {
+	return &cache[T]{take: take, limit: limit, share: share, turn: semaphore.NewWeighted(1)}
+}
+
+// get returns an answer of take, perhaps from a moment ago, or an error if ctx is done before take is asked.
+func (c *cache[T]) get(ctx context.Context) (last T, err error) {
+	if c.turn.Acquire(ctx, 1) != nil {
+		return last, context.Cause(ctx)
 	}
-}
-
-func (c *cache[T]) refresh(number uint64, take func() (T, bool)) (taken T) {
-	began, ok, answered := time.Now(), false, false
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if ok && c.number == number { // nothing has changed meanwhile
-			keep := minFresh
-			if answered {
-				keep = max(minFresh, time.Duration(c.share)*time.Since(began))
-			}
-			c.last, c.fresh = taken, time.Now().Add(keep)
-		}
-		close(c.taking)
-		c.taking = nil
-	}()
-	taken, answered = take()
-	ok = true
-	return taken
+	defer c.turn.Release(1)
+	changes, began := c.changes.Load(), time.Now()
+	if changes == c.of && began.Before(c.fresh) {
+		return c.last, nil
+	}
+	// The answer serves other requests, too, so it does not end with the first one.
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
+	defer cancel()
+	last, answered := c.take(asking)
+	keep := minFresh
+	if answered {
+		keep = max(minFresh, time.Duration(c.share)*time.Since(began))
+	}
+	c.last, c.of, c.fresh = last, changes, time.Now().Add(keep)
+	return last, nil
 }
 
 // forget makes the next get ask after this call.
-func (c *cache[T]) forget() {
-	c.mu.Lock()
-	c.fresh = time.Time{}
-	c.number++
-	c.mu.Unlock()
-}
+func (c *cache[T]) forget() { c.changes.Add(1) }

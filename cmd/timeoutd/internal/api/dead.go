@@ -17,39 +17,13 @@ import (
 // deadBudget is how long one request goes on with dead tasks.
 const deadBudget = 5 * time.Second
 
-func (h *Handler) replayDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return h.center.Replay(ctx, wire.Each(tasks, timeout.Task.Key))
+// drop is the removal of a dead task in the version listed. So a task set anew meanwhile stays.
+func drop(task timeout.Task) timeout.Removal {
+	return timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
 }
 
-// dropTasks removes the given tasks if they are dead, and of the given version, if any.
-func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
-	removals, err := readKeys[timeout.Removal](h, w, r)
-	if err != nil {
-		return err
-	}
-	for i := range removals {
-		if state := removals[i].State; state != timeout.None && state != timeout.Dead {
-			return fmt.Errorf("keys[%d]: %w: state %v of what is dropped, must be dead, or not there", i, timeout.ErrArgument, state)
-		}
-		removals[i].State = timeout.Dead
-	}
-	found, err := h.center.RemoveAll(r.Context(), removals)
-	return h.tellAll(w, r, found, err, func(int) effect { return removable })
-}
-
-// dropDead removes dead tasks in the versions listed. So a task set anew meanwhile stays.
-func (h *Handler) dropDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return h.center.RemoveAll(ctx, wire.Each(tasks, func(task timeout.Task) timeout.Removal {
-		return timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
-	}))
-}
-
-// clearing replays or drops tasks that were dead when they were listed.
-type clearing func(context.Context, []timeout.Task) ([]timeout.Answer, error)
-
-// clearDead returns a handler that replays or drops the dead tasks of a topic, or only those of one
-// cause.
-func (h *Handler) clearDead(has effect, do clearing) serving {
+// clearDead returns the handler of a verb for the dead tasks of a topic, or only for those of one cause.
+func clearDead[T any](h *Handler, verb verb[T], of func(timeout.Task) T) serving {
 	return ofTopic(func(w http.ResponseWriter, r *http.Request, name string) error {
 		query := r.URL.Query()
 		topic, err := h.center.Topic(r.Context(), name)
@@ -61,7 +35,7 @@ func (h *Handler) clearDead(has effect, do clearing) serving {
 			if only := query.Get("cause"); only != "" {
 				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })
 			}
-			changed, err := clearPage(r.Context(), tasks, has, do)
+			changed, err := clearPage(r.Context(), verb, wire.Each(tasks, of))
 			cleared.Changed += changed
 			return err
 		})
@@ -122,16 +96,16 @@ func parseCursor(text string) (first time.Time, cursor string, err error) {
 }
 
 // clearPage returns how many tasks have changed, and an error if there is no answer about some of them.
-func clearPage(ctx context.Context, tasks []timeout.Task, has effect, do clearing) (changed int64, err error) {
+func clearPage[T any](ctx context.Context, verb verb[T], tasks []T) (changed int64, err error) {
 	if len(tasks) == 0 {
 		return 0, nil
 	}
-	answers, err := do(ctx, tasks)
-	for _, a := range answers {
+	answers, err := verb.do(ctx, tasks)
+	for i, a := range answers {
 		switch {
 		case a.Err != nil:
 			err = cmp.Or(err, a.Err)
-		case has(a):
+		case verb.has(tasks[i], a):
 			changed++
 		}
 	}

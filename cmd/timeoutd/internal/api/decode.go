@@ -55,8 +55,8 @@ func unmarshal(body []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: there is something after the JSON value, at byte %d", timeout.ErrArgument, d.InputOffset())
 	}
-	_, nulls := into.(*patch)
-	return checkFields(body, nulls)
+	topic, _ := into.(*topicBody)
+	return checkFields(body, topic != nil && topic.patch)
 }
 
 // explain puts a decoder's error into words for the author of the JSON.

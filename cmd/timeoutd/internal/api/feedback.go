@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,71 +23,68 @@ func (h *Handler) leaseScope() Scope {
 	return Work
 }
 
-// decodeLease reads a body with the token of a lease. Such bodies have room of their own: anybody could
-// take all room of the others, by bodies that never end.
-func (h *Handler) decodeLease(w http.ResponseWriter, r *http.Request, into any) error {
-	return h.decodeIn(h.leases, min(maxFeedback, h.cfg.MaxBody), w, r, into)
+// ofLease returns the handler of a route with the token of a lease in its body. Without a signature the request needs the
+// right to work on the topic. Such bodies have room of their own: anybody could take all room of the others, by bodies
+// that never end.
+func ofLease[T any](h *Handler, text func(T) string, serve func(context.Context, timeout.Token, T) (any, error)) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var asked T
+		if err := h.decodeIn(h.leases, min(maxFeedback, h.cfg.MaxBody), w, r, &asked); err != nil {
+			return err
+		}
+		token, err := timeout.ParseToken(text(asked))
+		if err == nil && !h.cfg.SignedFeedback {
+			err = h.access.work(r, token.Topic)
+		}
+		if err != nil {
+			return err
+		}
+		said, err := serve(r.Context(), token, asked)
+		return answer(w, said, err)
+	}
 }
 
-// leaseToken reads the token of a lease. Without a signature the request needs the right to work on
-// the topic.
-func (h *Handler) leaseToken(r *http.Request, text string) (timeout.Token, error) {
-	token, err := timeout.ParseToken(text)
-	if err == nil && !h.cfg.SignedFeedback {
-		err = h.access.work(r, token.Topic)
-	}
-	return token, err
+func (h *Handler) extend(ctx context.Context, token timeout.Token, asked wire.Extend) (any, error) {
+	left, err := h.center.Extend(ctx, token, time.Duration(asked.Lease))
+	return wire.Extended{Held: left > 0, Lease: wire.Duration(left)}, err
 }
 
-func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
-	var told wire.Feedback
-	if err := h.decodeLease(w, r, &told); err != nil {
-		return err
-	}
-	token, err := h.leaseToken(r, told.Token)
-	if err != nil {
-		return err
-	}
+func (h *Handler) feedback(ctx context.Context, token timeout.Token, told wire.Feedback) (any, error) {
 	failure, err := failureOf(told)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	settled, err := h.center.Feedback(r.Context(), token, failure)
-	return answer(w, wire.Settled{Settled: settled}, err)
+	settled, err := h.center.Feedback(ctx, token, failure)
+	return wire.Settled{Settled: settled}, err
 }
 
 // failureOf returns the outcome as a handler would return it. err is about fields in conflict.
 func failureOf(f wire.Feedback) (failure, err error) {
-	if f.Again != nil || f.Returned {
-		if f.Again != nil && f.Returned || f.Error != "" || f.Permanent || f.RetryAfter != nil {
-			return nil, fmt.Errorf("%w: again or returned beside another outcome, must be alone", timeout.ErrArgument)
-		}
-		if f.Returned {
-			return timeout.ErrStopping, nil
-		}
-		again := time.Duration(*f.Again)
-		if again < 0 || again > engine.MaxDuration {
-			return nil, fmt.Errorf("%w: again %v, must be from 0 to %v", timeout.ErrArgument, again, engine.MaxDuration)
-		}
-		return timeout.Again(again), nil
-	}
-	if f.Error == "" {
-		if f.Permanent || f.RetryAfter != nil {
-			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)
-		}
-		return nil, nil
-	}
-	failure = errors.New(f.Error)
+	failed, more := f.Error != "", f.Permanent || f.RetryAfter != nil
 	switch {
+	case (f.Again != nil || f.Returned) && (f.Again != nil && f.Returned || failed || more):
+		return nil, fmt.Errorf("%w: again or returned beside another outcome, must be alone", timeout.ErrArgument)
+	case more && !failed:
+		return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)
 	case f.Permanent && f.RetryAfter != nil:
 		return nil, fmt.Errorf("%w: permanent and retry_after, must be one of them", timeout.ErrArgument)
+	case f.Returned:
+		return timeout.ErrStopping, nil
+	case f.Again != nil:
+		return timeout.Again(time.Duration(*f.Again)), checkWait("again", *f.Again)
 	case f.Permanent:
-		failure = timeout.Permanent(failure)
+		return timeout.Permanent(errors.New(f.Error)), nil
 	case f.RetryAfter != nil:
-		if after := time.Duration(*f.RetryAfter); after < 0 || after > engine.MaxDuration {
-			return nil, fmt.Errorf("%w: retry_after %v, must not be negative, and be at most %v", timeout.ErrArgument, after, engine.MaxDuration)
-		}
-		failure = timeout.RetryAfter(failure, time.Duration(*f.RetryAfter))
+		return timeout.RetryAfter(errors.New(f.Error), time.Duration(*f.RetryAfter)), checkWait("retry_after", *f.RetryAfter)
+	case failed:
+		return errors.New(f.Error), nil
 	}
-	return failure, nil
+	return nil, nil
+}
+
+func checkWait(name string, wait wire.Duration) error {
+	if d := time.Duration(wait); d < 0 || d > engine.MaxDuration {
+		return fmt.Errorf("%w: %s %v, must be from 0 to %v", timeout.ErrArgument, name, d, engine.MaxDuration)
+	}
+	return nil
 }

@@ -113,9 +113,9 @@ type Handler struct {
 	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
 	turns  turns               // of requests that change topics
 	crooks http.Handler        // for paths the mux would redirect
-	stats  cache[wire.Stats]
-	sums   cache[sums]
-	ready  cache[string] // why not, or empty
+	stats  *cache[wire.Stats]
+	sums   *cache[sums]
+	ready  *cache[string] // why not, or empty
 	since  time.Time
 	silent atomic.Bool // figures of the engine are missing
 
@@ -129,7 +129,7 @@ func New(center *timeout.Center, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{cfg: cfg, center: center, access: newAccess(cfg.Tokens, cfg.AnyHost), mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
-	h.stats.share = freshShare
+	h.stats, h.sums, h.ready = newCache(freshShare, countTimeout, h.look), newCache(0, sumsTimeout, h.sum), newCache(0, readyTimeout, h.unready)
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
 	h.got, h.turns = semaphore.NewWeighted(maxGot), newTurns()
@@ -177,6 +177,8 @@ func (r route) split() (pattern string, params []string) {
 }
 
 func (h *Handler) routes() []route {
+	set, move := verb[timeout.Task]{h.center.SetAll, isSet}, verb[timeout.Move]{h.center.MoveAll, isMoved}
+	remove, replay := verb[timeout.Removal]{h.center.RemoveAll, isRemoved}, verb[timeout.Key]{h.center.Replay, isReplayed}
 	routes := []route{
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
@@ -186,8 +188,8 @@ func (h *Handler) routes() []route {
 		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.center.Pause)))},
 		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.center.Resume)))},
 		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, ofTopic(h.listCauses)},
-		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, empty(h.clearDead(replayable, h.replayDead))},
-		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, empty(h.clearDead(removable, h.dropDead))},
+		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, empty(clearDead(h, replay, timeout.Task.Key))},
+		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, empty(clearDead(h, remove, drop))},
 
 		{"GET /v1/topics/{topic}/tasks?state&limit&cursor", Read, ofTopic(h.listTasks)},
 		{"GET /v1/topics/{topic}/tasks/{id}", Read, ofTask(h.getTask)},
@@ -198,14 +200,14 @@ func (h *Handler) routes() []route {
 		{"GET /v1/topics/{topic}/tasks/{id}/executions?limit", Read, ofTask(h.listExecutions)},
 
 		{"POST /v1/tasks/get", Read, h.getTasks},
-		{"POST /v1/tasks/set", Write, h.setTasks},
-		{"POST /v1/tasks/move", Write, h.moveTasks},
-		{"POST /v1/tasks/remove", Write, h.removeTasks},
-		{"POST /v1/tasks/replay", Write, h.replayTasks},
-		{"POST /v1/tasks/drop", Write, h.dropTasks},
+		{"POST /v1/tasks/set", Write, many(h, set, "tasks", settingsOf, keyedTask)},
+		{"POST /v1/tasks/move", Write, many(h, move, "moves", movesOf, keyedMove)},
+		{"POST /v1/tasks/remove", Write, many(h, remove, "keys", keysOf, checked[timeout.Removal])},
+		{"POST /v1/tasks/replay", Write, many(h, replay, "keys", keysOf, checked[timeout.Key])},
+		{"POST /v1/tasks/drop", Write, many(h, remove, "keys", keysOf, dropped)},
 		{"POST /v1/topics/{topic}/pull", Work, ofTopic(h.pull)},
-		{"POST /v1/extend", h.leaseScope(), h.extend},
-		{"POST /v1/feedback", h.leaseScope(), h.feedback},
+		{"POST /v1/extend", h.leaseScope(), ofLease(h, func(asked wire.Extend) string { return asked.Token }, h.extend)},
+		{"POST /v1/feedback", h.leaseScope(), ofLease(h, func(told wire.Feedback) string { return told.Token }, h.feedback)},
 
 		{"GET /v1/stats", Read, h.getStats},
 		{"GET /v1/here", Peer, h.getHere},

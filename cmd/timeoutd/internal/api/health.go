@@ -33,18 +33,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	if err := h.cfg.Ready(); err != nil {
 		return problem(http.StatusServiceUnavailable, "%v", err)
 	}
-	why, err := h.ready.get(r.Context(), func() (string, bool) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
-		defer cancel()
-		err := h.center.Ready(ctx)
-		switch { // anybody may ask, and the error can name the engine
-		case errors.Is(err, timeout.ErrFull):
-			return "the engine has no room for tasks, and finishes those that it has", false
-		case err != nil:
-			return "the engine does not answer, or takes no changes", false
-		}
-		return "", true
-	})
+	why, err := h.ready.get(r.Context())
 	if err != nil {
 		why = "the engine does not answer: " + err.Error()
 	}
@@ -52,6 +41,17 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusServiceUnavailable, "%s", why)
 	}
 	return ok(w)
+}
+
+// unready says why the engine is not ready. Anybody may ask, and its error can name it.
+func (h *Handler) unready(ctx context.Context) (why string, ready bool) {
+	switch err := h.center.Ready(ctx); {
+	case err == nil:
+		return "", true
+	case errors.Is(err, timeout.ErrFull):
+		return "the engine has no room for tasks, and finishes those that it has", false
+	}
+	return "the engine does not answer, or takes no changes", false
 }
 
 func ok(w http.ResponseWriter) error {

@@ -17,20 +17,24 @@ type list[T any] struct {
 	list []T // nil if it was missing
 }
 
-func listOf[T any](name string, most int) list[T] { return list[T]{name: name, most: most} }
+func listOf[T any](name string, most int) *list[T] { return &list[T]{name: name, most: most} }
 
-// The batches for reading. Package wire has those for writing.
+// The bodies of batches.
 type (
 	settingsIn struct {
-		Tasks list[wire.KeyedSetting] `json:"tasks"`
+		Tasks *list[wire.KeyedSetting] `json:"tasks"`
 	}
 	movesIn struct {
-		Moves list[wire.KeyedMove] `json:"moves"`
+		Moves *list[wire.KeyedMove] `json:"moves"`
 	}
 	keysIn[T any] struct {
-		Keys list[T] `json:"keys"`
+		Keys *list[T] `json:"keys"`
 	}
 )
+
+func settingsOf(l *list[wire.KeyedSetting]) any { return &settingsIn{l} }
+func movesOf(l *list[wire.KeyedMove]) any       { return &movesIn{l} }
+func keysOf[T any](l *list[T]) any              { return &keysIn[T]{l} }
 
 // UnmarshalJSON reads a list. An error of an element wraps timeout.ErrArgument and names the
 // element.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -20,32 +21,104 @@ const (
 	getSize = maxAnswer / engine.MaxPayload
 )
 
-// readKeys reads a batch of keys or removals.
-func readKeys[T interface{ Check() error }](h *Handler, w http.ResponseWriter, r *http.Request) ([]T, error) {
-	batch := keysIn[T]{listOf[T]("keys", h.cfg.MaxBatch)}
-	return readBatch(h, w, r, &batch, &batch.Keys, func(key T) (T, error) { return key, key.Check() })
+// verb changes tasks.
+type verb[T any] struct {
+	do  func(context.Context, []T) ([]timeout.Answer, error)
+	has func(T, timeout.Answer) bool // whether a call without an error has changed something
+}
+
+func isSet(task timeout.Task, a timeout.Answer) bool     { return !task.IfAbsent || !live(a) }
+func isMoved(_ timeout.Move, a timeout.Answer) bool      { return a.Was == timeout.Pending }
+func isRemoved(_ timeout.Removal, a timeout.Answer) bool { return live(a) && a.Version == 0 }
+func isReplayed(_ timeout.Key, a timeout.Answer) bool    { return a.Was == timeout.Dead }
+
+func live(a timeout.Answer) bool {
+	return a.Was == timeout.Pending || a.Was == timeout.Running || a.Was == timeout.Dead
+}
+
+func answerOf(a timeout.Answer, changed bool) wire.Answer {
+	answer := wire.Answer{Was: a.Was, Version: a.Version, Due: wire.Instant{Time: a.Due}}
+	if a.Err != nil {
+		problem := problemOf(a.Err)
+		answer.Error = &problem
+		return answer
+	}
+	answer.Changed = changed
+	return answer
+}
+
+// many returns the handler of a verb with a batch in the body.
+func many[In, T any](h *Handler, verb verb[T], name string, body func(*list[In]) any, read func(*http.Request, In) (T, error)) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		all, err := readBatch(h, w, r, name, body, read)
+		if err != nil {
+			return err
+		}
+		found, err := verb.do(r.Context(), all)
+		if err != nil {
+			return err
+		}
+		said, logged := wire.Answers{Answers: make([]wire.Answer, len(found))}, false
+		for i, one := range found {
+			said.Answers[i] = answerOf(one, verb.has(all[i], one))
+			if p := said.Answers[i].Error; p != nil && isFailure(*p) && !logged {
+				h.complain(r, p.Status, one.Err) // the other failures are like it
+				logged = true
+			}
+		}
+		return answer(w, said, nil)
+	}
 }
 
 // readBatch reads a body, and each element of the list in it. Its errors name the element.
-func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, body any, in *list[In], read func(In) (Out, error)) ([]Out, error) {
-	if err := h.decode(w, r, body); err != nil {
+func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, name string, body func(*list[In]) any, read func(*http.Request, In) (Out, error)) ([]Out, error) {
+	in := listOf[In](name, h.cfg.MaxBatch)
+	if err := h.decode(w, r, body(in)); err != nil {
 		return nil, err
 	}
 	if in.list == nil {
-		return nil, fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, in.name)
+		return nil, fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, name)
 	}
 	all := make([]Out, len(in.list))
 	for i, one := range in.list {
 		var err error
-		if all[i], err = read(one); err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", in.name, i, err)
+		if all[i], err = read(r, one); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", name, i, err)
 		}
 	}
 	return all, nil
 }
 
+// checked is for elements that are their own form in JSON.
+func checked[T interface{ Check() error }](_ *http.Request, one T) (T, error) {
+	return one, one.Check()
+}
+
+func keyedTask(r *http.Request, one wire.KeyedSetting) (timeout.Task, error) {
+	task, err := one.Task(one.Key, one.IfAbsent)
+	traced(&task, r)
+	return task, err
+}
+
+func keyedMove(_ *http.Request, one wire.KeyedMove) (timeout.Move, error) {
+	move, err := moveOf(one.When, one.Key)
+	if err == nil {
+		err = move.Check()
+	}
+	return move, err
+}
+
+// dropped is for removals of dead tasks only, and of the given version, if any.
+func dropped(_ *http.Request, one timeout.Removal) (timeout.Removal, error) {
+	if one.State != timeout.None && one.State != timeout.Dead {
+		return one, fmt.Errorf("%w: state %v of what is dropped, must be dead, or not there", timeout.ErrArgument, one.State)
+	}
+	one.State = timeout.Dead
+	return one, one.Check()
+}
+
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := readKeys[timeout.Key](h, w, r)
+	keys, err := readBatch(h, w, r, "keys", keysOf[timeout.Key], checked[timeout.Key])
 	if err != nil {
 		return err
 	}
@@ -105,70 +178,6 @@ func (h *Handler) read(r *http.Request, keys []timeout.Key) ([]wire.Task, error)
 		keep(size)
 	}
 	return tasks, nil
-}
-
-func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
-	batch := settingsIn{listOf[wire.KeyedSetting]("tasks", h.cfg.MaxBatch)}
-	tasks, err := readBatch(h, w, r, &batch, &batch.Tasks, func(one wire.KeyedSetting) (timeout.Task, error) {
-		task, err := one.Task(one.Key, one.IfAbsent)
-		traced(&task, r)
-		return task, err
-	})
-	if err != nil {
-		return err
-	}
-	found, err := h.center.SetAll(r.Context(), tasks)
-	return h.tellAll(w, r, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })
-}
-
-func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
-	batch := movesIn{listOf[wire.KeyedMove]("moves", h.cfg.MaxBatch)}
-	moves, err := readBatch(h, w, r, &batch, &batch.Moves, func(one wire.KeyedMove) (timeout.Move, error) {
-		move, err := moveOf(one.When, one.Key)
-		if err == nil {
-			err = move.Check()
-		}
-		return move, err
-	})
-	if err != nil {
-		return err
-	}
-	found, err := h.center.MoveAll(r.Context(), moves)
-	return h.tellAll(w, r, found, err, func(int) effect { return movable })
-}
-
-func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
-	removals, err := readKeys[timeout.Removal](h, w, r)
-	if err != nil {
-		return err
-	}
-	found, err := h.center.RemoveAll(r.Context(), removals)
-	return h.tellAll(w, r, found, err, func(int) effect { return removable })
-}
-
-func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := readKeys[timeout.Key](h, w, r)
-	if err != nil {
-		return err
-	}
-	found, err := h.center.Replay(r.Context(), keys)
-	return h.tellAll(w, r, found, err, func(int) effect { return replayable })
-}
-
-// tellAll answers with the results of a batch. It logs the first failure among them: the others are like it.
-func (h *Handler) tellAll(w http.ResponseWriter, r *http.Request, found []timeout.Answer, err error, has func(int) effect) error {
-	if err != nil {
-		return err
-	}
-	said, logged := wire.Answers{Answers: make([]wire.Answer, len(found))}, false
-	for i, one := range found {
-		said.Answers[i] = answerOf(one, has(i))
-		if p := said.Answers[i].Error; p != nil && isFailure(*p) && !logged {
-			h.complain(r, p.Status, one.Err)
-			logged = true
-		}
-	}
-	return answer(w, said, nil)
 }
 
 // listTasks answers without payloads: nobody reads them in a list.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/heartwheel-go/heartwheel/internal/sink"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutmetrics"
@@ -20,7 +21,7 @@ func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(timeoutmetrics.New(h.center), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
-		registry.MustRegister(&oldest{ask: h.cfg.OldestTransaction})
+		registry.MustRegister(h.oldest())
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
@@ -30,30 +31,26 @@ func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-var oldestDesc = prometheus.NewDesc("heartwheel_timeout_oldest_transaction_seconds",
-	"For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.", nil, nil)
+var (
+	ofDatabase sink.Descs
 
-// oldest is the metric of the oldest transaction. It is missing as long as the database does not tell.
-type oldest struct {
-	ask  func(context.Context) (time.Duration, error)
-	last cache[prometheus.Metric]
-}
+	oldest = ofDatabase.Add("timeout_oldest_transaction_seconds", "For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.")
+)
 
-func (o *oldest) Describe(descs chan<- *prometheus.Desc) { descs <- oldestDesc }
-
-func (o *oldest) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
-	metric, err := o.last.get(ctx, func() (prometheus.Metric, bool) {
-		age, err := o.ask(ctx)
+// oldest returns the metric of the oldest transaction. It is missing as long as the database does not tell.
+func (h *Handler) oldest() prometheus.Collector {
+	last := newCache(0, countTimeout, func(ctx context.Context) (age time.Duration, answered bool) {
+		age, err := h.cfg.OldestTransaction(ctx)
 		if err != nil {
-			return nil, false
+			age = -1
 		}
-		return prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, age.Seconds()), true
+		return age, err == nil
 	})
-	if err == nil && metric != nil {
-		metrics <- metric
-	}
+	return sink.Collector(ofDatabase, func(to sink.Sink) {
+		if age, err := last.get(context.Background()); err == nil && age >= 0 {
+			to.Gauge(oldest, age.Seconds())
+		}
+	})
 }
 
 // remembered is a timeoutmetrics.Counter with the figures of a moment ago: many scrapes cost the engine
@@ -61,7 +58,7 @@ func (o *oldest) Collect(metrics chan<- prometheus.Metric) {
 type remembered struct{ h *Handler }
 
 func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
-	s, err := r.h.look(ctx)
+	s, err := r.h.stats.get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +69,7 @@ func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
 }
 
 func (r remembered) Count(ctx context.Context, name string) (timeout.Counts, error) {
-	s, err := r.h.look(ctx)
+	s, err := r.h.stats.get(ctx)
 	if err != nil {
 		return timeout.Counts{}, err
 	}

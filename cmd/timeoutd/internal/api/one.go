@@ -53,7 +53,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request, key timeout.Ke
 	if found.Was == timeout.None {
 		status = http.StatusCreated
 	}
-	said := answerOf(found, setEffect(ifAbsent))
+	said := answerOf(found, isSet(task, found))
 	if !said.Changed {
 		status = http.StatusPreconditionFailed
 	}
@@ -85,7 +85,7 @@ func (h *Handler) getTask(w http.ResponseWriter, r *http.Request, key timeout.Ke
 
 func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	found, err := h.center.Remove(r.Context(), key)
-	return tell(w, found, err, removable)
+	return tell(w, found, err, isRemoved(timeout.Removal{}, found))
 }
 
 func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
@@ -103,7 +103,7 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request, key timeout.K
 	} else {
 		found, err = h.center.Move(r.Context(), key, move.Due)
 	}
-	return tell(w, found, err, movable)
+	return tell(w, found, err, isMoved(move, found))
 }
 
 // moveOf returns a move. It must have one of the two times.
@@ -112,7 +112,7 @@ func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 	switch {
 	case err != nil:
 		return timeout.Move{}, err
-	case w.Due == nil && w.After == nil:
+	case w.Due.IsZero() && w.After == nil:
 		return timeout.Move{}, fmt.Errorf("%w: a move of %v with neither due nor after, must have one", timeout.ErrArgument, key)
 	case after < 0:
 		return timeout.Move{}, fmt.Errorf("%w: after %v of %v, must not be negative", timeout.ErrArgument, after, key)
@@ -125,15 +125,15 @@ func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request, key timeout
 	if err != nil {
 		return err
 	}
-	return tell(w, found[0], nil, replayable)
+	return tell(w, found[0], nil, isReplayed(key, found[0]))
 }
 
 // tell answers with the result of a call.
-func tell(w http.ResponseWriter, found timeout.Answer, err error, has effect) error {
+func tell(w http.ResponseWriter, found timeout.Answer, err error, changed bool) error {
 	if err == nil {
 		err = found.Err
 	}
-	return answer(w, answerOf(found, has), err)
+	return answer(w, answerOf(found, changed), err)
 }
 
 func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request, key timeout.Key) error {

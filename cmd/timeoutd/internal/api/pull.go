@@ -96,16 +96,3 @@ func (h *Handler) handBack(r *http.Request, leased []timeout.Leased) {
 	defer cancel()
 	_ = h.center.Release(ctx, leased...)
 }
-
-func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {
-	var asked wire.Extend
-	if err := h.decodeLease(w, r, &asked); err != nil {
-		return err
-	}
-	token, err := h.leaseToken(r, asked.Token)
-	if err != nil {
-		return err
-	}
-	left, err := h.center.Extend(r.Context(), token, time.Duration(asked.Lease))
-	return answer(w, wire.Extended{Held: left > 0, Lease: wire.Duration(left)}, err)
-}

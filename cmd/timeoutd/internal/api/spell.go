@@ -13,11 +13,16 @@ var fields = func() map[string]string {
 	names := map[string]string{"After": "after", "Limit": "limit", "Max": "max", "Wait": "wait"}
 	for _, of := range []any{timeout.Topic{}, timeout.Callback{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
-			names[field.Name], _, _ = strings.Cut(field.Tag.Get("json"), ",")
+			names[field.Name] = jsonName(field)
 		}
 	}
 	return names
 }()
+
+func jsonName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
 
 // named finds the field that an error begins with, and the one that it is compared with.
 var named = regexp.MustCompile(`^((?s:.*?)invalid argument: )([A-Z]\w*)( \S+ of topic \S+, must be at most )?([A-Z]\w*)?`)

@@ -17,11 +17,11 @@ import (
 const countTimeout = 5 * time.Second
 
 func (h *Handler) getStats(w http.ResponseWriter, r *http.Request) error {
-	stats, err := h.look(r.Context())
+	stats, err := h.stats.get(r.Context())
 	if err != nil {
 		return err
 	}
-	all, err := h.sum(r.Context())
+	all, err := h.sums.get(r.Context())
 	if err != nil {
 		return err
 	}
@@ -42,20 +42,9 @@ func (h *Handler) members() wire.Members {
 	return wire.Members{Node: h.center.Node(), Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
 }
 
-// look returns figures of a moment ago, or new ones.
-func (h *Handler) look(ctx context.Context) (wire.Stats, error) {
-	return h.stats.get(ctx, func() (wire.Stats, bool) {
-		// The figures serve other requests, too, so they don't end with the first request.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
-		defer cancel()
-		s := h.take(ctx)
-		return s, s.Error == ""
-	})
-}
-
-// take asks the center and the engine.
-func (h *Handler) take(ctx context.Context) wire.Stats {
-	s := wire.Stats{
+// look asks the center and the engine.
+func (h *Handler) look(ctx context.Context) (s wire.Stats, answered bool) {
+	s = wire.Stats{
 		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.center.Node(), Engine: h.cfg.Engine,
 		Members: h.members(), Circuits: append([]string{}, h.center.OpenCircuits()...), Unserved: append([]string{}, h.center.Unserved()...),
 		Topics: []wire.TopicStats{},
@@ -64,7 +53,7 @@ func (h *Handler) take(ctx context.Context) wire.Stats {
 	topics, err := h.center.Topics(ctx)
 	if err != nil {
 		s.Error = h.missing(err)
-		return s
+		return s, false
 	}
 	view := h.center.View()
 	for _, topic := range topics {
@@ -76,10 +65,10 @@ func (h *Handler) take(ctx context.Context) wire.Stats {
 	}
 	if err := h.count(ctx, s.Topics); err != nil {
 		s.Error = h.missing(err)
-	} else {
-		h.silent.Store(false)
+		return s, false
 	}
-	return s
+	h.silent.Store(false)
+	return s, true
 }
 
 // missing says why figures are missing. It logs the error, which can name a server and a user, once until they are

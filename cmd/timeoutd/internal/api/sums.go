@@ -35,40 +35,36 @@ func (h *Handler) here() wire.NodeStats {
 	return s
 }
 
-// sum returns sums of a moment ago, or new ones. So many requests ask the other nodes no more often than
-// one does.
-func (h *Handler) sum(ctx context.Context) (sums, error) {
-	return h.sums.get(ctx, func() (sums, bool) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sumsTimeout)
-		defer cancel()
-		var answers []wire.NodeStats
-		var errs []error
-		if h.cfg.Peers != nil {
-			answers, errs = h.cfg.Peers(ctx)
-		}
-		s := addUp(append([]wire.NodeStats{h.here()}, answers...), h.members(), errs)
-		s.Asked = h.cfg.Peers != nil
-		return s, true
-	})
+// sum asks the other nodes.
+func (h *Handler) sum(ctx context.Context) (s sums, answered bool) {
+	var answers []wire.NodeStats
+	var errs []error
+	if h.cfg.Peers != nil {
+		answers, errs = h.cfg.Peers(ctx)
+	}
+	s = addUp(append([]wire.NodeStats{h.here()}, answers...), h.members(), errs)
+	s.Asked = h.cfg.Peers != nil
+	return s, true
 }
 
 // addUp adds up the figures of the members. The first answer is this node's own. Of several answers of a
 // node the first counts.
 func addUp(answers []wire.NodeStats, members wire.Members, errs []error) sums {
 	s := sums{Sums: wire.Sums{At: wire.Instant{Time: time.Now()}, Missing: []string{}, Errors: []string{}}}
-	all, seen := make(map[string]timeout.Stats), make(map[string]bool)
-	is := map[string]bool{members.Node: true}
+	all := make(map[string]timeout.Stats)
+	waits := map[string]bool{members.Node: true} // whether a member has not answered
 	for _, member := range members.Nodes {
-		is[member.Name] = true
+		waits[member.Name] = true
 	}
 	for _, answer := range answers {
-		if !is[answer.Node] {
+		wait, member := waits[answer.Node]
+		if !member {
 			errs = append(errs, fmt.Errorf("node %.*q has answered, and is no member, or not yet", maxShown, answer.Node))
 		}
-		if seen[answer.Node] || !is[answer.Node] {
+		if !wait {
 			continue
 		}
-		seen[answer.Node] = true
+		waits[answer.Node] = false
 		s.Nodes = append(s.Nodes, answer.Summed)
 		for name, here := range answer.Topics {
 			sum := all[name]
@@ -76,9 +72,9 @@ func addUp(answers []wire.NodeStats, members wire.Members, errs []error) sums {
 			all[name] = sum
 		}
 	}
-	for _, member := range members.Nodes {
-		if !seen[member.Name] {
-			s.Missing = append(s.Missing, member.Name)
+	for name, wait := range waits {
+		if wait {
+			s.Missing = append(s.Missing, name)
 		}
 	}
 	for _, err := range errs {

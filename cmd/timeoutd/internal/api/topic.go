@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -70,13 +69,13 @@ func ofTopic(serve func(w http.ResponseWriter, r *http.Request, topic string) er
 // putTopic makes or changes a topic. A missing field becomes the default, except the number of
 // slots and the pause: they stay.
 func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	said := make(settings)
-	change, err := h.changeTopic(w, r, name, &said, func() (settings, error) { return said, nil })
+	var said topicBody
+	change, err := h.changeTopic(w, r, name, &said)
 	if err != nil {
 		return err
 	}
 	answer := wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}
-	if lost := lostSettings(wire.TopicOf(change.Was), answer.Topic, said); len(lost) > 0 {
+	if lost := said.lost(wire.TopicOf(change.Was), answer.Topic); len(lost) > 0 {
 		answer.Hint = strings.Join(lost, ", ") + " had another value, and a PUT without them sets the default: PATCH changes only what it names"
 	}
 	return answerAs(w, http.StatusOK, answer)
@@ -84,14 +83,13 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request, name string) 
 
 // patchTopic changes what is said of a topic. A field that is null becomes the default.
 func (h *Handler) patchTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	said := make(patch)
-	change, err := h.changeTopic(w, r, name, &said, func() (settings, error) { return h.merge(r.Context(), name, said) })
+	change, err := h.changeTopic(w, r, name, &topicBody{patch: true})
 	return answer(w, wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}, err)
 }
 
-// changeTopic reads what a request says, and makes or changes the topic with all settings that come of it. Requests at
-// this node come one after the other; of two at the same time at different nodes the last one stays.
-func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name string, said any, all func() (settings, error)) (timeout.TopicChange, error) {
+// changeTopic reads a body, and makes or changes the topic. Requests at this node come one after the other;
+// of two at the same time at different nodes the last one stays.
+func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name string, said *topicBody) (timeout.TopicChange, error) {
 	if err := h.decode(w, r, said); err != nil {
 		return timeout.TopicChange{}, err
 	}
@@ -100,32 +98,14 @@ func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name strin
 		return timeout.TopicChange{}, err
 	}
 	defer turn.Release(1)
-	fields, err := all()
-	if err != nil {
-		return timeout.TopicChange{}, err
-	}
-	return h.setTopic(r.Context(), name, fields)
-}
-
-// merge returns the settings of a topic with a patch.
-func (h *Handler) merge(ctx context.Context, name string, said patch) (settings, error) {
-	if err := said.check(); err != nil {
-		return nil, err
-	}
-	topic, err := h.center.Topic(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	merged := settingsOf(wire.TopicOf(topic))
-	merged.drop("slots") // they stay, also if they grow now
-	merged.drop("paused")
-	for field, value := range said {
-		merged.drop(field)
-		if string(value) != "null" {
-			merged[field] = value
+	if said.patch {
+		has, err := h.center.Topic(r.Context(), name)
+		if err != nil {
+			return timeout.TopicChange{}, err
 		}
+		said.fill(wire.TopicOf(has))
 	}
-	return merged, nil
+	return h.setTopic(r.Context(), name, said)
 }
 
 // turns let one request at a time change a topic. Few others have to wait for it, too.
@@ -144,72 +124,71 @@ func (t *turns) of(topic string) *semaphore.Weighted {
 	return t[maphash.String(seed, topic)%uint64(len(t))]
 }
 
-// settings are the fields of a topic in JSON. In a patch they may be null.
-type (
-	settings map[string]json.RawMessage
-	patch    settings
-)
+// topicBody is the body of a PUT or a PATCH.
+type topicBody struct {
+	wire.Topic
+	names map[string]json.RawMessage // the fields of the body
+	patch bool                       // they may be null
+}
 
-// check refuses a null in a field that no topic has. The decoder sees the other values.
-func (p patch) check() error {
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		known := func(field reflect.StructField) bool {
-			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			return strings.EqualFold(tag, name)
-		}
-		if string(p[name]) == "null" && !slices.ContainsFunc(reflect.VisibleFields(reflect.TypeFor[wire.Topic]()), known) {
-			return fmt.Errorf("%w: unknown field %.*q", timeout.ErrArgument, maxShown, name)
-		}
+// UnmarshalJSON reads the fields. As when other JSON is read, the case of their names makes no difference.
+func (b *topicBody) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b.Topic); err != nil {
+		return err
 	}
-	return nil
+	return json.Unmarshal(text, &b.names)
 }
 
-func settingsOf(topic wire.Topic) settings {
-	text, _ := json.Marshal(topic) // numbers are checked, so that none is no JSON
-	all := make(settings)
-	_ = json.Unmarshal(text, &all)
-	return all
-}
-
-// drop removes a field. As when JSON is read, case makes no difference.
-func (s settings) drop(name string) {
-	maps.DeleteFunc(s, func(field string, _ json.RawMessage) bool { return strings.EqualFold(field, name) })
-}
-
-// lostSettings returns the names of the settings that have another value than before and are not said.
-func lostSettings(was, now wire.Topic, said settings) (lost []string) {
-	before, after := settingsOf(was), settingsOf(now)
-	for name := range said {
-		before.drop(name)
-	}
-	for name, value := range before {
-		if !bytes.Equal(value, after[name]) {
-			lost = append(lost, name)
+// says reports whether the body has a field, and returns its value.
+func (b *topicBody) says(field string) (value json.RawMessage, said bool) {
+	for name, value := range b.names {
+		if strings.EqualFold(name, field) {
+			return value, true
 		}
 	}
-	slices.Sort(lost)
-	return lost
+	return nil, false
 }
 
-// setTopic makes or changes a topic as the fields say.
-func (h *Handler) setTopic(ctx context.Context, name string, said settings) (timeout.TopicChange, error) {
-	text, err := json.Marshal(said)
-	if err != nil {
-		return timeout.TopicChange{}, err
+// unsaid goes through the fields missing in the body: their names, and their places in the type.
+func (b *topicBody) unsaid(yield func(string, int) bool) {
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[wire.Topic]()) {
+		if _, said := b.says(jsonName(field)); !said && !yield(jsonName(field), i) {
+			return
+		}
 	}
-	var topic wire.TopicSetting
-	if err := unmarshal(text, &topic); err != nil {
-		return timeout.TopicChange{}, err
+}
+
+// fill sets the missing fields to the settings of the topic. Its slots stay, also if they grow now.
+func (b *topicBody) fill(has wire.Topic) {
+	has.Slots, has.Paused = 0, false
+	for _, i := range b.unsaid {
+		reflect.ValueOf(&b.Topic).Elem().Field(i).Set(reflect.ValueOf(has).Field(i))
 	}
+}
+
+// lost returns the names of the missing fields whose setting has changed.
+func (b *topicBody) lost(was, now wire.Topic) (names []string) {
+	for name, i := range b.unsaid {
+		before, after := reflect.ValueOf(was).Field(i), reflect.ValueOf(now).Field(i)
+		if !before.IsZero() && !reflect.DeepEqual(before.Interface(), after.Interface()) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (h *Handler) setTopic(ctx context.Context, name string, topic *topicBody) (timeout.TopicChange, error) {
 	if topic.Name != "" && topic.Name != name {
 		return timeout.TopicChange{}, fmt.Errorf("%w: name %.*q in the body, must be that of the path, %q, or not there", timeout.ErrArgument, maxShown, topic.Name, name)
 	}
 	topic.Name = name
-	if topic.Paused != nil {
-		if err := h.checkPaused(ctx, name, *topic.Paused); err != nil {
+	if value, said := topic.says("paused"); said && string(value) != "null" {
+		if err := h.checkPaused(ctx, name, topic.Paused); err != nil {
 			return timeout.TopicChange{}, err
 		}
-		topic.Topic.Paused = *topic.Paused
 	}
 	defer h.stats.forget()
 	change, err := h.center.ChangeTopic(ctx, topic.Read())

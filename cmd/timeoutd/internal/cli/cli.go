@@ -29,7 +29,20 @@ type command struct {
 	help  string
 	least int // how many words it needs
 	most  int // and may have; negative is any number
-	setup func(s *session, flags *flag.FlagSet) func(ctx context.Context, words []string) error
+	setup setup
+}
+
+// setup adds the flags of a command, and returns it. doing does it with the words after its name.
+type (
+	setup func(*session, *flag.FlagSet) doing
+	doing func(ctx context.Context, words []string) error
+)
+
+// plain is the setup of a command without flags of its own.
+func plain(do func(*session, context.Context, []string) error) setup {
+	return func(s *session, _ *flag.FlagSet) doing {
+		return func(ctx context.Context, words []string) error { return do(s, ctx, words) }
+	}
 }
 
 // commands returns all commands.
@@ -37,23 +50,23 @@ func commands() []command {
 	return []command{
 		{"set", "TOPIC ID [-after 15m | -due TIME] [-payload JSON] [-callback URL]", "set a task, whatever it was before", 2, 2, setTask},
 		{"move", "TOPIC ID -after 15m | -due TIME", "change the action time of a task that waits", 2, 2, moveTask},
-		{"remove", "TOPIC ID...", "remove tasks that wait, run or are dead", 2, -1, removeTasks},
-		{"get", "TOPIC ID", "show a task and its payload", 2, 2, getTask},
+		{"remove", "TOPIC ID...", "remove tasks that wait, run or are dead", 2, -1, plain((*session).remove)},
+		{"get", "TOPIC ID", "show a task and its payload", 2, 2, plain((*session).get)},
 		{"list", "TOPIC [-state pending] [-limit 100] [-all]", "list the tasks in a state", 1, 1, listTasks},
 		{"executions", "TOPIC ID", "list the attempts of a task that have ended", 2, 2, listExecutions},
 		{"work", "TOPIC -exec PROGRAM [-max 4] [-lease 1m]", "run a program for each due task of a topic with -pull, until interrupted", 1, 1, work},
 		{"feedback", "TOKEN [-error TEXT] [-permanent | -retry-after 1m]", "tell the outcome of a task that was pulled or accepted", 1, 1, feedback},
 		{"dead", "TOPIC [-limit 100] [-all]", "list the tasks that are dead", 1, 1, listDead},
-		{"causes", "TOPIC", "say why tasks are dead, by error and target", 1, 1, listCauses},
+		{"causes", "TOPIC", "say why tasks are dead, by error and target", 1, 1, plain((*session).causes)},
 		{"replay", "TOPIC ID... | -all | -cause CAUSE", "have tasks that are dead run again", 1, -1, clearTasks("replay", "run again", "runs again")},
 		{"drop", "TOPIC ID... | -all | -cause CAUSE", "remove tasks that are dead", 1, -1, clearTasks("drop", "dropped", "is dropped")},
-		{"topics", "", "list the topics", 0, 0, listTopics},
+		{"topics", "", "list the topics", 0, 0, plain((*session).topics)},
 		{"topic", "TOPIC [-slots 16] [-retries 3] ...", "show a topic, or change what is said and make it if need be", 1, 1, changeTopic},
-		{"pause", "TOPIC", "accept tasks of a topic and run none", 1, 1, pauseTopic("pause")},
-		{"resume", "TOPIC", "end a pause", 1, 1, pauseTopic("resume")},
+		{"pause", "TOPIC", "accept tasks of a topic and run none", 1, 1, pauseTopic((*timeoutclient.Client).Pause)},
+		{"resume", "TOPIC", "end a pause", 1, 1, pauseTopic((*timeoutclient.Client).Resume)},
 		{"drop-topic", "TOPIC", "end a topic and all that is in it", 1, 1, dropTopic},
-		{"stats", "", "show what is going on", 0, 0, showStats},
-		{"members", "", "list the nodes", 0, 0, listMembers},
+		{"stats", "", "show what is going on", 0, 0, plain((*session).stats)},
+		{"members", "", "list the nodes", 0, 0, plain((*session).members)},
 		{"watch", "[-every 1s]", "show what is going on until interrupted", 0, 0, watch},
 	}
 }

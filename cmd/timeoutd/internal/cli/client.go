@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -57,4 +58,21 @@ func (s *session) done(err error) (bool, error) {
 	}
 	s.said.text.Reset()
 	return err != nil, err
+}
+
+// say prints a line about a call, unless done ends the command.
+func (s *session) say(err error, format string, args ...any) error {
+	if done, err := s.done(err); done {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, format+"\n", args...)
+	return err
+}
+
+// show prints a table about a call, unless done ends the command.
+func (s *session) show(err error, t table) error {
+	if done, err := s.done(err); done {
+		return err
+	}
+	return t.Flush()
 }

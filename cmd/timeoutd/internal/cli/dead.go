@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -9,8 +10,8 @@ import (
 )
 
 // clearTasks is replay and drop: of some tasks, of all that are dead, or of those with one cause.
-func clearTasks(verb, many, one string) func(*session, *flag.FlagSet) func(context.Context, []string) error {
-	return func(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func clearTasks(verb, many, one string) setup {
+	return func(s *session, flags *flag.FlagSet) doing {
 		all := flags.Bool("all", false, "all that are dead")
 		cause := flags.String("cause", "", "those with that cause: timeoutd causes lists them")
 		return func(ctx context.Context, words []string) error {
@@ -36,6 +37,19 @@ func clearTasks(verb, many, one string) func(*session, *flag.FlagSet) func(conte
 			}
 		}
 	}
+}
+
+// causes says why tasks are dead. With -json it prints all answers, each in a line.
+func (s *session) causes(ctx context.Context, words []string) error {
+	causes, other, err := s.Causes(ctx, words[0])
+	t := newTable(s.out, "CAUSE", "TASKS", "NEWEST", "EXAMPLE", "TARGET", "ERROR")
+	for _, c := range causes {
+		t.row(c.ID, number(c.Tasks), instant(c.Newest.Time), brief(c.Sample.ID, 40), cmp.Or(c.Target, "-"), brief(c.Error, 120))
+	}
+	if other > 0 {
+		t.row(fmt.Sprintf("There are %d more tasks, of more causes than an answer has.", other))
+	}
+	return s.show(err, t)
 }
 
 // clear replays or drops what is dead.

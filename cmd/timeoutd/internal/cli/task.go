@@ -18,23 +18,27 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// whenFlags adds -after and -due.
-func whenFlags(flags *flag.FlagSet) *wire.When {
-	when := new(wire.When)
-	flags.Func("after", "time from now, such as 15m", func(s string) error {
+// durationFlag adds a flag with a duration.
+func durationFlag(flags *flag.FlagSet, name, usage string, set func(*time.Duration)) {
+	flags.Func(name, usage, func(s string) error {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
 			return fmt.Errorf("must be a duration such as 1m30s, and not negative")
 		}
-		when.After = (*wire.Duration)(&d)
+		set(&d)
 		return nil
 	})
+}
+
+// whenFlags adds -after and -due.
+func whenFlags(flags *flag.FlagSet) *wire.When {
+	when := new(wire.When)
+	durationFlag(flags, "after", "time from now, such as 15m", func(d *time.Duration) { when.After = (*wire.Duration)(d) })
 	flags.Func("due", "time such as 2026-01-02T15:04:05Z, or milliseconds since 1970", func(s string) error {
 		text := []byte(s)
 		if _, err := strconv.ParseInt(s, 10, 64); err != nil {
 			text = strconv.AppendQuote(nil, s)
 		}
-		when.Due = new(wire.Instant)
 		return when.Due.UnmarshalJSON(text)
 	})
 	return when
@@ -69,14 +73,10 @@ func callbackFlags(flags *flag.FlagSet, callback **engine.Callback) {
 		c.Header[name] = value
 		return nil
 	})
-	flags.Func("call-timeout", "how long a call may take", func(s string) error {
-		d, err := time.ParseDuration(s)
-		get().Timeout = d
-		return err
-	})
+	durationFlag(flags, "call-timeout", "how long a call may take", func(d *time.Duration) { get().Timeout = *d })
 }
 
-func setTask(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func setTask(s *session, flags *flag.FlagSet) doing {
 	var task engine.Task
 	when := whenFlags(flags)
 	callbackFlags(flags, &task.Callback)
@@ -96,15 +96,10 @@ func setTask(s *session, flags *flag.FlagSet) func(context.Context, []string) er
 			return err
 		}
 		found, err := s.Set(ctx, task)
-		if done, err := s.done(err); done {
-			return err
-		}
 		if !found.Changed {
-			fmt.Fprintf(s.out, "%s/%s stays as it is: it is %v\n", words[0], clean(words[1]), found.Was)
-			return nil
+			return s.say(err, "%s stays as it is: it is %v", clean(task.Key().String()), found.Was)
 		}
-		fmt.Fprintf(s.out, "%s/%s is set for %s, version %d; it was %v\n", words[0], clean(words[1]), instant(found.Due), found.Version, found.Was)
-		return nil
+		return s.say(err, "%s is set for %s, version %d; it was %v", clean(task.Key().String()), instant(found.Due), found.Version, found.Was)
 	}
 }
 
@@ -130,38 +125,31 @@ func readPayload(text string, raw bool) ([]byte, error) {
 	return bytes, nil
 }
 
-func moveTask(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func moveTask(s *session, flags *flag.FlagSet) doing {
 	when := whenFlags(flags)
 	return func(ctx context.Context, words []string) error {
-		if (when.Due == nil) == (when.After == nil) {
+		if when.Due.IsZero() == (when.After == nil) {
 			return misused("move with -after and -due, or none of them, must have one")
 		}
 		key := engine.Key{Topic: words[0], ID: words[1]}
 		var found timeoutclient.Answer
 		var err error
-		if when.Due != nil {
+		if !when.Due.IsZero() {
 			found, err = s.Move(ctx, key, when.Due.Time)
 		} else {
 			found, err = s.MoveAfter(ctx, key, time.Duration(*when.After))
 		}
-		if done, err := s.done(err); done {
-			return err
-		}
 		if !found.Changed {
-			fmt.Fprintf(s.out, "%s/%s stays as it is: it is %v, and only what is pending can be moved\n", words[0], clean(words[1]), found.Was)
-			return nil
+			return s.say(err, "%s stays as it is: it is %v, and only what is pending can be moved", clean(key.String()), found.Was)
 		}
-		fmt.Fprintf(s.out, "%s/%s is due at %s\n", words[0], clean(words[1]), instant(found.Due))
-		return nil
+		return s.say(err, "%s is due at %s", clean(key.String()), instant(found.Due))
 	}
 }
 
-func removeTasks(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
-	return func(ctx context.Context, words []string) error {
-		keys := keysOf(words)
-		found, err := s.RemoveAll(ctx, removals(keys, engine.None))
-		return s.each(keys, found, err, "is removed")
-	}
+func (s *session) remove(ctx context.Context, words []string) error {
+	keys := keysOf(words)
+	found, err := s.RemoveAll(ctx, removals(keys, engine.None))
+	return s.each(keys, found, err, "is removed")
 }
 
 // keysOf returns the keys of a topic and ids.
@@ -206,33 +194,23 @@ func (s *session) each(keys []engine.Key, found []timeoutclient.Answer, err erro
 	return nil
 }
 
-func getTask(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
-	return func(ctx context.Context, words []string) error {
-		task, err := s.Get(ctx, engine.Key{Topic: words[0], ID: words[1]})
-		if done, err := s.done(err); done {
-			return err
-		}
-		t := newTable(s.out, task.Topic+"/"+task.ID, task.State.String())
-		t.row("due", instant(task.Due))
-		t.row("until", instant(task.Until))
-		t.row("created", instant(task.Created))
-		t.row("version", number(task.Version))
-		t.row("attempts", number(task.Attempts))
-		t.row("calls", number(task.Calls))
-		t.row("failures", number(task.Failures))
-		for _, field := range [][2]string{{"error", task.Error}, {"node", task.Node}, {"callback", callbackText(task.Callback)}, {"trace", task.Trace[engine.Traceparent]}} {
-			if field[1] != "" {
-				t.row(field[0], field[1])
-			}
-		}
-		switch {
-		case utf8.Valid(task.Payload) && json.Valid(task.Payload):
-			t.row("payload", string(task.Payload))
-		case len(task.Payload) > 0:
-			t.row("payload", fmt.Sprintf("%q", task.Payload))
-		}
-		return t.Flush()
+func (s *session) get(ctx context.Context, words []string) error {
+	task, err := s.Get(ctx, engine.Key{Topic: words[0], ID: words[1]})
+	payload := string(task.Payload)
+	if len(payload) > 0 && !(utf8.Valid(task.Payload) && json.Valid(task.Payload)) {
+		payload = strconv.Quote(payload)
 	}
+	t := newTable(s.out, task.Key().String(), task.State.String())
+	for _, field := range [][2]string{
+		{"due", instant(task.Due)}, {"until", instant(task.Until)}, {"created", instant(task.Created)}, {"version", number(task.Version)},
+		{"attempts", number(task.Attempts)}, {"calls", number(task.Calls)}, {"failures", number(task.Failures)}, {"error", task.Error},
+		{"node", task.Node}, {"callback", callbackText(task.Callback)}, {"trace", task.Trace[engine.Traceparent]}, {"payload", payload},
+	} {
+		if field[1] != "" {
+			t.row(field[0], field[1])
+		}
+	}
+	return s.show(err, t)
 }
 
 func callbackText(c *engine.Callback) string {
@@ -242,13 +220,13 @@ func callbackText(c *engine.Callback) string {
 	return strings.Join(strings.Fields(c.Kind+" "+c.Method+" "+c.Target), " ")
 }
 
-func listTasks(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func listTasks(s *session, flags *flag.FlagSet) doing {
 	state := flags.String("state", "pending", "pending, running, done, dead or removed")
 	limit, all := pageFlags(flags)
 	return func(ctx context.Context, words []string) error { return s.list(ctx, words[0], *state, *limit, *all) }
 }
 
-func listDead(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func listDead(s *session, flags *flag.FlagSet) doing {
 	limit, all := pageFlags(flags)
 	return func(ctx context.Context, words []string) error { return s.list(ctx, words[0], "dead", *limit, *all) }
 }
@@ -279,11 +257,11 @@ func (s *session) list(ctx context.Context, topic, name string, limit int, all b
 			for _, task := range page.Tasks {
 				t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
 			}
+			if page.Next != "" && !all {
+				t.row("There are more: see -all and -limit.")
+			}
 			if err := t.Flush(); err != nil {
 				return err
-			}
-			if page.Next != "" && !all {
-				fmt.Fprintln(s.out, "There are more: see -all and -limit.")
 			}
 		}
 		if page.Next == "" || !all {
@@ -301,38 +279,27 @@ func checkLimit(limit int) error {
 	return nil
 }
 
-func listExecutions(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func listExecutions(s *session, flags *flag.FlagSet) doing {
 	limit := flags.Int("limit", 100, "attempts, at most 1000")
 	return func(ctx context.Context, words []string) error {
 		if err := checkLimit(*limit); err != nil {
 			return err
 		}
 		found, err := s.Executions(ctx, engine.Key{Topic: words[0], ID: words[1]}, *limit)
-		if done, err := s.done(err); done {
-			return err
-		}
 		t := newTable(s.out, "STARTED", "ATTEMPT", "AS", "TOOK", "NODE", "ERROR")
 		for _, e := range found {
 			t.row(instant(e.Started), number(e.Attempt), e.As.String(), e.Took.String(), e.Node, brief(e.Error, 80))
 		}
-		return t.Flush()
+		return s.show(err, t)
 	}
 }
 
-func feedback(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func feedback(s *session, flags *flag.FlagSet) doing {
 	var told timeoutclient.Outcome
 	flags.StringVar(&told.Error, "error", "", "how it has failed; without it, it has succeeded")
 	flags.BoolVar(&told.Permanent, "permanent", false, "there is to be no other attempt")
-	flags.Func("retry-after", "when the next attempt is to be", func(text string) error {
-		d, err := time.ParseDuration(text)
-		told.RetryAfter = &d
-		return err
-	})
-	flags.Func("again", "it has succeeded, and is to run again after that time", func(text string) error {
-		d, err := time.ParseDuration(text)
-		told.Again = &d
-		return err
-	})
+	durationFlag(flags, "retry-after", "when the next attempt is to be", func(d *time.Duration) { told.RetryAfter = d })
+	durationFlag(flags, "again", "it has succeeded, and is to run again after that time", func(d *time.Duration) { told.Again = d })
 	flags.BoolVar(&told.Returned, "returned", false, "nobody has begun it, and the attempt does not count")
 	return func(ctx context.Context, words []string) error {
 		settled, err := s.Feedback(ctx, words[0], told)

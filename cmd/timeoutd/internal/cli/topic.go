@@ -8,21 +8,17 @@ import (
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
 )
 
-func listTopics(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
-	return func(ctx context.Context, _ []string) error {
-		all, err := s.Topics(ctx)
-		if done, err := s.done(err); done {
-			return err
-		}
-		t := newTable(s.out, "TOPIC", "SLOTS", "RETRIES", "BACKOFF", "LEASE", "STATE", "CALLBACK")
-		for _, topic := range all {
-			t.row(topic.Name, number(topic.Slots), number(topic.Retries), topic.Backoff.String(),
-				topic.Lease.String(), runsOrNot(topic), servedBy(topic))
-		}
-		return t.Flush()
+func (s *session) topics(ctx context.Context, _ []string) error {
+	all, err := s.Topics(ctx)
+	t := newTable(s.out, "TOPIC", "SLOTS", "RETRIES", "BACKOFF", "LEASE", "STATE", "CALLBACK")
+	for _, topic := range all {
+		t.row(topic.Name, number(topic.Slots), number(topic.Retries), topic.Backoff.String(),
+			topic.Lease.String(), runsOrNot(topic), servedBy(topic))
 	}
+	return s.show(err, t)
 }
 
 // servedBy says who runs the tasks of a topic.
@@ -40,31 +36,31 @@ func runsOrNot(t engine.Topic) string {
 	return "runs"
 }
 
-// topicFlags returns flags for the settings of a topic.
+// topicFlags returns flags for the settings of a topic, with its values.
 func topicFlags(t *engine.Topic) *flag.FlagSet {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
-	flags.IntVar(&t.Slots, "slots", 0, "in how many parts the tasks are split: a power of two, that can grow")
-	flags.IntVar(&t.Retries, "retries", 0, "attempts after the first one; negative is none")
-	flags.DurationVar(&t.Backoff, "backoff", 0, "the wait before the first retry")
-	flags.DurationVar(&t.BackoffMax, "backoff-max", 0, "the longest wait before a retry")
-	flags.DurationVar(&t.Lease, "lease", 0, "for how long a task belongs to a node that is silent")
-	flags.DurationVar(&t.Timeout, "timeout", 0, "how long a handler may take")
-	flags.IntVar(&t.Concurrency, "concurrency", 0, "tasks that a node runs at the same time")
-	flags.IntVar(&t.Priority, "priority", 0, "share of the places of a node while more is due than it may run: 6 gets twice as many as 3; 0 is 1")
-	flags.Float64Var(&t.Rate, "rate", 0, "tasks that a node begins in a second; 0 is any number")
-	flags.IntVar(&t.GlobalConcurrency, "global-concurrency", 0, "tasks that all nodes together run at the same time, at least as many as slots; 0 is any number")
-	flags.Float64Var(&t.GlobalRate, "global-rate", 0, "tasks that all nodes together begin in a second; 0 is any number")
-	flags.StringVar(&t.Every, "every", "", `when the tasks run again: an interval, or a cron expression in UTC, or with CRON_TZ=Zone before it; "" for once`)
-	flags.DurationVar(&t.Retain, "retain", 0, "for how long what is done or removed is kept")
-	flags.DurationVar(&t.RetainDead, "retain-dead", 0, "for how long what is dead is kept")
-	flags.IntVar(&t.MaxDead, "max-dead", 0, "dead tasks that are kept, about; negative is any number")
-	flags.DurationVar(&t.RetainLog, "retain-log", 0, "for how long attempts are kept, of tasks that are there")
-	flags.BoolVar(&t.Pull, "pull", false, "programs ask for the tasks, and there is no callback: see work")
+	flags.IntVar(&t.Slots, "slots", t.Slots, "in how many parts the tasks are split: a power of two, that can grow")
+	flags.IntVar(&t.Retries, "retries", t.Retries, "attempts after the first one; negative is none")
+	flags.DurationVar(&t.Backoff, "backoff", t.Backoff, "the wait before the first retry")
+	flags.DurationVar(&t.BackoffMax, "backoff-max", t.BackoffMax, "the longest wait before a retry")
+	flags.DurationVar(&t.Lease, "lease", t.Lease, "for how long a task belongs to a node that is silent")
+	flags.DurationVar(&t.Timeout, "timeout", t.Timeout, "how long a handler may take")
+	flags.IntVar(&t.Concurrency, "concurrency", t.Concurrency, "tasks that a node runs at the same time")
+	flags.IntVar(&t.Priority, "priority", t.Priority, "share of the places of a node while more is due than it may run: 6 gets twice as many as 3; 0 is 1")
+	flags.Float64Var(&t.Rate, "rate", t.Rate, "tasks that a node begins in a second; 0 is any number")
+	flags.IntVar(&t.GlobalConcurrency, "global-concurrency", t.GlobalConcurrency, "tasks that all nodes together run at the same time, at least as many as slots; 0 is any number")
+	flags.Float64Var(&t.GlobalRate, "global-rate", t.GlobalRate, "tasks that all nodes together begin in a second; 0 is any number")
+	flags.StringVar(&t.Every, "every", t.Every, `when the tasks run again: an interval, or a cron expression in UTC, or with CRON_TZ=Zone before it; "" for once`)
+	flags.DurationVar(&t.Retain, "retain", t.Retain, "for how long what is done or removed is kept")
+	flags.DurationVar(&t.RetainDead, "retain-dead", t.RetainDead, "for how long what is dead is kept")
+	flags.IntVar(&t.MaxDead, "max-dead", t.MaxDead, "dead tasks that are kept, about; negative is any number")
+	flags.DurationVar(&t.RetainLog, "retain-log", t.RetainLog, "for how long attempts are kept, of tasks that are there")
+	flags.BoolVar(&t.Pull, "pull", t.Pull, "programs ask for the tasks, and there is no callback: see work")
 	return flags
 }
 
 // changeTopic shows a topic, or changes the given settings and leaves the rest.
-func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func changeTopic(s *session, flags *flag.FlagSet) doing {
 	var topic engine.Topic
 	var callback *engine.Callback
 	settings := topicFlags(&topic)
@@ -105,22 +101,16 @@ func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string
 			change(&made)
 			kept, err = s.SetTopic(ctx, made)
 		}
-		if done, err := s.done(err); done {
-			return err
-		}
 		t := s.printTopic(kept)
 		if rescheduled > 0 {
 			t.row("moved to another time", number(rescheduled))
 		}
-		return t.Flush()
+		return s.show(err, t)
 	}
 }
 
 func (s *session) showTopic(ctx context.Context, topic engine.Topic) error {
 	c, err := s.Count(ctx, topic.Name)
-	if done, err := s.done(err); done {
-		return err
-	}
 	t := s.printTopic(topic)
 	t.row("pending", number(c.Pending))
 	t.row("due", fmt.Sprintf("%d, for up to %s", c.Due, seconds(c.Lag.Seconds())))
@@ -128,56 +118,29 @@ func (s *session) showTopic(ctx context.Context, topic engine.Topic) error {
 	t.row("done", number(c.Done))
 	t.row("dead", number(c.Dead))
 	t.row("removed", number(c.Removed))
-	return t.Flush()
+	return s.show(err, t)
 }
 
 func (s *session) printTopic(topic engine.Topic) table {
 	t := newTable(s.out, topic.Name, runsOrNot(topic))
-	for _, field := range []struct {
-		name  string
-		value any
-	}{
-		{"slots", topic.Slots},
-		{"retries", topic.Retries},
-		{"backoff", topic.Backoff},
-		{"backoff-max", topic.BackoffMax},
-		{"lease", topic.Lease},
-		{"timeout", topic.Timeout},
-		{"concurrency", topic.Concurrency},
-		{"priority", max(topic.Priority, 1)},
-		{"rate", topic.Rate},
-		{"global-concurrency", topic.GlobalConcurrency},
-		{"global-rate", topic.GlobalRate},
-		{"every", cmp.Or(topic.Every, "-")},
-		{"retain", topic.Retain},
-		{"retain-dead", topic.RetainDead},
-		{"max-dead", topic.MaxDead},
-		{"retain-log", topic.RetainLog},
-		{"callback", cmp.Or(servedBy(topic), "-")},
-	} {
-		t.row(field.name, fmt.Sprint(field.value))
-	}
+	topic.Priority = max(topic.Priority, 1)
+	topicFlags(&topic).VisitAll(func(f *flag.Flag) {
+		if f.Name != "pull" { // servedBy says that
+			t.row(f.Name, cmp.Or(f.Value.String(), "-"))
+		}
+	})
+	t.row("callback", cmp.Or(servedBy(topic), "-"))
 	return t
 }
 
-func pauseTopic(verb string) func(*session, *flag.FlagSet) func(context.Context, []string) error {
-	return func(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
-		return func(ctx context.Context, words []string) error {
-			do := s.Pause
-			if verb == "resume" {
-				do = s.Resume
-			}
-			kept, err := do(ctx, words[0])
-			if done, err := s.done(err); done {
-				return err
-			}
-			fmt.Fprintf(s.out, "%s: %s\n", kept.Name, runsOrNot(kept))
-			return nil
-		}
-	}
+func pauseTopic(do func(*timeoutclient.Client, context.Context, string) (engine.Topic, error)) setup {
+	return plain(func(s *session, ctx context.Context, words []string) error {
+		kept, err := do(s.Client, ctx, words[0])
+		return s.say(err, "%s: %s", kept.Name, runsOrNot(kept))
+	})
 }
 
-func dropTopic(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func dropTopic(s *session, flags *flag.FlagSet) doing {
 	sure := flags.Bool("yes", false, "really, with all that is in it")
 	return func(ctx context.Context, words []string) error {
 		if !*sure {

@@ -33,36 +33,29 @@ const (
 	show      = "\x1b[?25h"
 )
 
-func showStats(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
-	return func(ctx context.Context, _ []string) error {
-		stats, err := s.Stats(ctx)
-		done, err := s.done(err)
-		if !done {
-			err = draw(s.out, stats, nil)
-		}
-		if err == nil && stats.Error != "" {
-			err = errors.New("the engine does not answer")
-		}
-		return err
+func (s *session) stats(ctx context.Context, _ []string) error {
+	stats, err := s.Stats(ctx)
+	done, err := s.done(err)
+	if !done {
+		err = draw(s.out, stats, nil)
 	}
+	if err == nil && stats.Error != "" {
+		err = errors.New("the engine does not answer")
+	}
+	return err
 }
 
-func listMembers(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
-	return func(ctx context.Context, _ []string) error {
-		members, err := s.Members(ctx)
-		if done, err := s.done(err); done {
-			return err
+func (s *session) members(ctx context.Context, _ []string) error {
+	members, err := s.Members(ctx)
+	t := newTable(s.out, "NODE", "ROLE", "TOPICS")
+	for _, node := range members.Nodes {
+		topics := strings.Join(node.Topics, " ")
+		if node.Topics == nil {
+			topics = "all"
 		}
-		t := newTable(s.out, "NODE", "ROLE", "TOPICS")
-		for _, node := range members.Nodes {
-			topics := strings.Join(node.Topics, " ")
-			if node.Topics == nil {
-				topics = "all"
-			}
-			t.row(node.Name, role(members, node.Name), topics)
-		}
-		return t.Flush()
+		t.row(node.Name, role(members, node.Name), topics)
 	}
+	return s.show(err, t)
 }
 
 func role(m wire.Members, name string) string {
@@ -78,7 +71,7 @@ func role(m wire.Members, name string) string {
 
 // watch draws the figures again and again: on a terminal over the old ones, elsewhere and with -json
 // one after the other.
-func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func watch(s *session, flags *flag.FlagSet) doing {
 	every := flags.Duration("every", time.Second, "how often")
 	return func(ctx context.Context, _ []string) error {
 		if *every < minEvery {

@@ -25,7 +25,7 @@ import (
 const workGrace = 10 * time.Second
 
 // work runs a program for each task that it pulls.
-func work(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+func work(s *session, flags *flag.FlagSet) doing {
 	var pull timeoutclient.Pull
 	program := flags.String("exec", "", "the `program`, by sh: it has the payload as its input and HEARTWHEEL_ID, _TOPIC, _VERSION, _ATTEMPT and _DUE (in ms) in its environment; exit code 0 is success, and otherwise the end of its standard error is the task's error")
 	flags.IntVar(&pull.Max, "max", 1, "tasks at the same time")

@@ -60,35 +60,32 @@ func (p *Peers) Close() error {
 func (p *Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex // guards the results
-	fail := func(at string, err error) {
+	told := func(at string, answer wire.NodeStats, err error) {
+		mu.Lock()
+		defer mu.Unlock()
 		var failed *url.Error
 		switch {
+		case err == nil:
+			answers = append(answers, answer)
+			return
 		case errors.Is(err, context.DeadlineExceeded):
 			err = errors.New("no answer in time")
 		case errors.As(err, &failed):
 			err = failed.Err // the address is known
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		errs = append(errs, fmt.Errorf("%s: %w", at, err))
 	}
 	for _, one := range p.peers {
 		asking.Go(func() {
 			addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", one.url.Hostname())
 			if err != nil {
-				fail(one.url.String(), err)
+				told(one.url.String(), wire.NodeStats{}, err)
 			}
 			for _, addr := range addrs {
 				asking.Go(func() {
 					at := one.at(addr)
 					answer, err := p.ask(ctx, at, one.http)
-					if err != nil {
-						fail(at, err)
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					answers = append(answers, answer)
+					told(at, answer, err)
 				})
 			}
 		})
