@@ -20,15 +20,9 @@ type certificate struct {
 
 	mu     sync.Mutex
 	now    *tls.Certificate
-	files  [2]stamp // when now was read
+	files  [2]string // their times and sizes when now was read
 	looked time.Time
 	failed string // the last error that was logged
-}
-
-// stamp tells one content of a file from another.
-type stamp struct {
-	changed time.Time
-	size    int64
 }
 
 // openCertificate reads a certificate and its key, as PEM.
@@ -68,13 +62,13 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // load reads the files if they have changed. c.mu must be held.
 func (c *certificate) load(now time.Time) error {
 	c.looked = now
-	var files [2]stamp
+	var files [2]string
 	for i, name := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(name)
 		if err != nil {
 			return fmt.Errorf("tls: %w", err)
 		}
-		files[i] = stamp{info.ModTime(), info.Size()}
+		files[i] = fmt.Sprint(info.ModTime(), info.Size())
 	}
 	if c.now != nil && files == c.files {
 		return nil

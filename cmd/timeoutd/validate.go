@@ -25,23 +25,29 @@ func (o *options) validate() error {
 	if err := o.checkTogether(); err != nil {
 		return err
 	}
-	return errors.Join(o.checkAddr(), o.checkTLS(), o.checkTokens(), o.checkCenter(), o.checkEngine(), o.checkMembers(), o.checkPeers(), o.checkCallbacks())
+	return errors.Join(o.checkTLS(), o.checkTokens(), o.checkCenter(), o.checkDatabases(),
+		checkRedis("redis", o.redis), checkRedis("streams", o.streams), checkNATS(o.nats), o.checkMembers(), o.checkPeers(), o.checkCallbacks())
 }
 
-// checkTogether returns an error for settings that don't go together, or need each other.
+// checkTogether returns an error for settings that don't go together, or need each other. An address beyond loopback needs
+// tokens, unless -insecure allows it.
 func (o *options) checkTogether() error {
 	server := len(o.database) > 0 || o.redis != ""
 	for _, rule := range []struct {
 		broken bool
 		says   string
 	}{
+		{!o.insecure && len(o.tokens()) == 0 && !isLoopback(o.addr), fmt.Sprintf("addr %s can be reached from other machines and there are no tokens: "+
+			"set one ($TIMEOUTD_ADMIN_TOKEN, or admin-token in the config file), or -insecure where everybody may do all", o.addr)},
 		{(o.tlsCert == "") != (o.tlsKey == ""), fmt.Sprintf("tls-cert %q and tls-key %q, must be both or none", o.tlsCert, o.tlsKey)},
+		{o.concurrency > engine.MaxConcurrency, fmt.Sprintf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)},
 		{o.knownTopics && o.maxTopics != 0, fmt.Sprintf("known-topics is there together with max-topics %d, must be one of them", o.maxTopics)},
 		{o.memory && (o.sqlite != "" || server), "memory is there together with sqlite, database or redis, must be alone"},
 		{o.sync && (o.memory || server), "sync is there together with memory, database or redis, must be with sqlite"},
 		{o.sqlite != "" && server, fmt.Sprintf("sqlite %s is there together with database or redis, must be alone", o.sqlite)},
 		{o.index && (o.memory || o.redis != ""), "index is there together with memory or redis, must be with sqlite or database"},
 		{o.redisVolatile && (o.redis == "" || len(o.database) > 0), "redis-volatile is there, must be with redis, and without database"}, // an index may forget what it has
+		{len(o.listen) > 0 && len(o.listen) != len(o.database), fmt.Sprintf("database-listen has %d URLs and database has %d, must be one for each", len(o.listen), len(o.database))},
 		{len(o.etcd) > 0 && len(o.zookeeper) > 0, fmt.Sprintf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)},
 		{len(o.etcd) == 0 && o.etcdUser+o.etcdPassword != "", "etcd-user or etcd-password is there without etcd, must be with it"},
 		{(o.etcdUser == "") != (o.etcdPassword == ""), "etcd-user and etcd-password, must be both or none"}, // the client would use neither
@@ -54,14 +60,6 @@ func (o *options) checkTogether() error {
 		}
 	}
 	return nil
-}
-
-// checkAddr refuses an address beyond loopback without tokens, unless -insecure allows it.
-func (o *options) checkAddr() error {
-	if o.insecure || len(o.tokens()) > 0 || isLoopback(o.addr) {
-		return nil
-	}
-	return fmt.Errorf("addr %s can be reached from other machines and there are no tokens: set one ($TIMEOUTD_ADMIN_TOKEN, or admin-token in the config file), or -insecure where everybody may do all", o.addr)
 }
 
 func (o *options) checkTLS() error {
@@ -102,9 +100,6 @@ func (o *options) checkTokens() error {
 }
 
 func (o *options) checkCenter() error {
-	if o.concurrency < 0 || o.concurrency > engine.MaxConcurrency {
-		return fmt.Errorf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)
-	}
 	cfg, err := o.center()
 	if err == nil {
 		err = cfg.Validate()
@@ -112,19 +107,7 @@ func (o *options) checkCenter() error {
 	return withFlags(err)
 }
 
-func (o *options) checkEngine() error {
-	return errors.Join(
-		o.checkDatabases(),
-		checkRedis("redis", o.redis),
-		checkRedis("streams", o.streams),
-		checkNATS(o.nats),
-	)
-}
-
 func (o *options) checkDatabases() error {
-	if n := len(o.listen); n > 0 && n != len(o.database) {
-		return fmt.Errorf("database-listen has %d URLs and database has %d, must be one for each", n, len(o.database))
-	}
 	for _, text := range o.listen {
 		if err := checkURL("database-listen", text, "postgres", "postgresql"); err != nil {
 			return err

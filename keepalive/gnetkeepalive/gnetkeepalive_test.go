@@ -609,6 +609,8 @@ func TestMassExpiry(t *testing.T) {
 
 // However many are due, the loop looks at its sockets between a few of them.
 func TestMassExpiryIsPaced(t *testing.T) {
+	defer func(usual int) { batchSize = usual }(batchSize)
+	batchSize = 16
 	var inARow, longest int // in the loop
 	probed := make(chan bool)
 	k := newKeeper(t, keepalive.Config{Timeout: timeout, Tick: 100 * ms, OnIdle: func(any, keepalive.Reason) keepalive.Verdict {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -13,17 +14,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-const (
-	// batchSize is how many connections an event loop decides about before it goes back to its
-	// sockets: about a millisecond, most of it in the kernel, to close them. Before gnet looks
-	// at sockets again, it runs all tasks in its queue, and any new ones. So the next batch is
-	// sent only after the one before has run.
-	batchSize = 64
+// batchSize is how many connections an event loop decides about before it goes back to its
+// sockets: about a millisecond, most of it in the kernel, to close them. Before gnet looks
+// at sockets again, it runs all tasks in its queue, and any new ones. So the next batch is
+// sent only after the one before has run. Tests take smaller ones.
+var batchSize = 64
 
-	// lostAfter is when to ask whether a loop is still there if it has not run its task: a loop
-	// drops its tasks when it goes down.
-	lostAfter = 100 * time.Millisecond
-)
+// lostAfter is when to ask whether a loop is still there if it has not run its task: a loop
+// drops its tasks when it goes down.
+const lostAfter = 100 * time.Millisecond
 
 // loops are the event loops with guarded connections of a handler.
 type loops struct {
@@ -94,6 +93,7 @@ func (l *loop) drain() {
 	var lost error
 	for batch := l.nextBatch(lost); batch != nil; batch = l.nextBatch(lost) {
 		lost = l.run(context.Background(), func() error { return l.decide(batch) })
+		runtime.Gosched() // so that the loop finds its queue empty, and looks at its sockets
 	}
 }
 

@@ -15,14 +15,6 @@ import (
 // maxFeedback is the longest body with the token of a lease, in bytes: anybody may send one.
 const maxFeedback = 64 << 10
 
-// leaseScope is the scope needed beside the token of a lease.
-func (h *Handler) leaseScope() Scope {
-	if h.cfg.SignedFeedback {
-		return Open
-	}
-	return Work
-}
-
 // ofLease returns the handler of a route with the token of a lease in its body. Without a signature the request needs the
 // right to work on the topic. Such bodies have room of their own: anybody could take all room of the others, by bodies
 // that never end.

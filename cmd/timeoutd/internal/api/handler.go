@@ -179,6 +179,10 @@ func (r route) split() (pattern string, params []string) {
 func (h *Handler) routes() []route {
 	set, move := verb[timeout.Task]{h.center.SetAll, isSet}, verb[timeout.Move]{h.center.MoveAll, isMoved}
 	remove, replay := verb[timeout.Removal]{h.center.RemoveAll, isRemoved}, verb[timeout.Key]{h.center.Replay, isReplayed}
+	lease := Work // needed beside the token of a lease
+	if h.cfg.SignedFeedback {
+		lease = Open
+	}
 	routes := []route{
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
@@ -206,8 +210,8 @@ func (h *Handler) routes() []route {
 		{"POST /v1/tasks/replay", Write, many(h, replay, "keys", keysOf, checked[timeout.Key])},
 		{"POST /v1/tasks/drop", Write, many(h, remove, "keys", keysOf, dropped)},
 		{"POST /v1/topics/{topic}/pull", Work, ofTopic(h.pull)},
-		{"POST /v1/extend", h.leaseScope(), ofLease(h, func(asked wire.Extend) string { return asked.Token }, h.extend)},
-		{"POST /v1/feedback", h.leaseScope(), ofLease(h, func(told wire.Feedback) string { return told.Token }, h.feedback)},
+		{"POST /v1/extend", lease, ofLease(h, func(asked wire.Extend) string { return asked.Token }, h.extend)},
+		{"POST /v1/feedback", lease, ofLease(h, func(told wire.Feedback) string { return told.Token }, h.feedback)},
 
 		{"GET /v1/stats", Read, h.getStats},
 		{"GET /v1/here", Peer, h.getHere},

@@ -197,14 +197,23 @@ func (s *session) each(keys []engine.Key, found []timeoutclient.Answer, err erro
 func (s *session) get(ctx context.Context, words []string) error {
 	task, err := s.Get(ctx, engine.Key{Topic: words[0], ID: words[1]})
 	payload := string(task.Payload)
-	if len(payload) > 0 && !(utf8.Valid(task.Payload) && json.Valid(task.Payload)) {
+	if len(payload) > 0 && (!utf8.Valid(task.Payload) || !json.Valid(task.Payload)) {
 		payload = strconv.Quote(payload)
 	}
 	t := newTable(s.out, task.Key().String(), task.State.String())
 	for _, field := range [][2]string{
-		{"due", instant(task.Due)}, {"until", instant(task.Until)}, {"created", instant(task.Created)}, {"version", number(task.Version)},
-		{"attempts", number(task.Attempts)}, {"calls", number(task.Calls)}, {"failures", number(task.Failures)}, {"error", task.Error},
-		{"node", task.Node}, {"callback", callbackText(task.Callback)}, {"trace", task.Trace[engine.Traceparent]}, {"payload", payload},
+		{"due", instant(task.Due)},
+		{"until", instant(task.Until)},
+		{"created", instant(task.Created)},
+		{"version", number(task.Version)},
+		{"attempts", number(task.Attempts)},
+		{"calls", number(task.Calls)},
+		{"failures", number(task.Failures)},
+		{"error", task.Error},
+		{"node", task.Node},
+		{"callback", callbackText(task.Callback)},
+		{"trace", task.Trace[engine.Traceparent]},
+		{"payload", payload},
 	} {
 		if field[1] != "" {
 			t.row(field[0], field[1])

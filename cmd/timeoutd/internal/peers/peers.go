@@ -83,8 +83,11 @@ func (p *Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error
 			}
 			for _, addr := range addrs {
 				asking.Go(func() {
-					at := one.at(addr)
-					answer, err := p.ask(ctx, at, one.http)
+					at, answer := one.at(addr), wire.NodeStats{}
+					client, err := timeoutclient.New(at, timeoutclient.Config{Token: p.token, HTTPClient: one.http})
+					if err == nil {
+						answer, err = client.NodeStats(ctx)
+					}
 					told(at, answer, err)
 				})
 			}
@@ -92,14 +95,6 @@ func (p *Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error
 	}
 	asking.Wait()
 	return answers, errs
-}
-
-func (p *Peers) ask(ctx context.Context, at string, by *http.Client) (wire.NodeStats, error) {
-	client, err := timeoutclient.New(at, timeoutclient.Config{Token: p.token, HTTPClient: by})
-	if err != nil {
-		return wire.NodeStats{}, err
-	}
-	return client.NodeStats(ctx)
 }
 
 // at returns the URL with an address in place of the host.
