@@ -114,7 +114,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 func TestAKeptCountIsNotForATopicThatAnotherProcessDropped(t *testing.T) {
 	r := newStepped(t)
 	ctx := t.Context()
-	require.NoError(t, r.e.write(ctx, func(s session) error {
+	require.NoError(t, r.e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
 			INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, n, 0, 1, 0, 0, 1 FROM n, hw_topics`, manyTasks)
 		return err
@@ -131,7 +131,7 @@ func TestAKeptCountIsNotForATopicThatAnotherProcessDropped(t *testing.T) {
 func TestAListLooksAtABoundedNumberOfMovedTasksForAPage(t *testing.T) {
 	e, ctx := openInside(t), t.Context()
 	const many = refileRounds * chunk
-	require.NoError(t, e.write(ctx, func(s session) error {
+	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
 			INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, n, 0, 1, n % 3, 1000000 + n, 1 FROM n, hw_topics`, many)
 		return err
@@ -145,7 +145,7 @@ func TestAListLooksAtABoundedNumberOfMovedTasksForAPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Tasks, 1)
 	require.Equal(t, "1", page.Tasks[0].ID)
-	moved, err := integers(ctx, e.reader, "SELECT count(*) FROM hw_tasks WHERE due > at")
+	moved, err := column[int64](ctx, e.reader, "SELECT count(*) FROM hw_tasks WHERE due > at")
 	require.NoError(t, err)
 	require.Equal(t, []int64{0}, moved)
 }
@@ -198,7 +198,7 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	_, err = e.Upkeep(ctx)
 	require.NoError(t, err)
 	require.Equal(t, before, until())
-	require.NoError(t, e.write(ctx, func(s session) error {
+	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = at + 3600000")
 		return err
 	}))
@@ -216,7 +216,7 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
-		require.NoError(t, e.write(ctx, func(s session) error { // the task was set an hour ahead
+		require.NoError(t, e.write(ctx, func(s *session) error { // the task was set an hour ahead
 			_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET due = due + 3600000")
 			return err
 		}))
@@ -232,7 +232,7 @@ func TestMembersFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
 	ctx := t.Context()
 	_, err := e.Beat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
 	require.NoError(t, err)
-	require.NoError(t, e.write(ctx, func(s session) error {
+	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_members SET until = until + 3600000")
 		return err
 	}))

@@ -22,7 +22,7 @@ type held struct {
 
 // heldBy returns the running task of each token. It is nil if the token's lease is not the last
 // one of its task. The tasks come first in the join, by their numbers: CROSS JOIN keeps that order.
-func heldBy(ctx context.Context, s session, tokens []engine.Token) ([]*held, error) {
+func heldBy(ctx context.Context, s *session, tokens []engine.Token) ([]*held, error) {
 	all := make([]*held, len(tokens))
 	seqs := make([]int64, 0, len(tokens))
 	for _, token := range tokens {
@@ -51,7 +51,7 @@ func heldBy(ctx context.Context, s session, tokens []engine.Token) ([]*held, err
 }
 
 // settle settles leases. It reports for each whether it was the last lease of its task.
-func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome, at int64) ([]bool, error) {
+func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome, at int64) ([]bool, error) {
 	settled := make([]bool, len(outcomes))
 	if len(outcomes) == 0 {
 		return settled, nil
@@ -104,7 +104,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 // fail settles a failed attempt. The action time is not after the time of the next attempt, even
 // if the clock was stepped back meanwhile. Otherwise the task would wait for the action time
 // again.
-func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	if outcome.Refund && outcome.As == engine.Pending {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = min(due, ?1), lease = 0, attempts = attempts - 1 WHERE seq = ?2",
 			outcome.DueAt(at), h.seq)
@@ -123,7 +123,7 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 }
 
 // renew begins the next life of a task.
-func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+func renew(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3 WHERE seq = ?2",
 		outcome.DueAt(at), h.seq, outcome.Error)
 	outcome.As = engine.Done
@@ -138,42 +138,21 @@ func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Out
 
 // Extend implements engine.Engine.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	answers := make([]bool, 0, len(tokens))
-	for len(answers) < len(tokens) {
-		var some []bool
-		err := e.write(ctx, func(s session) (err error) {
-			part := tokens[len(answers):min(len(answers)+chunk, len(tokens))]
-			some, err = extend(context.Background(), s, part, engine.CeilMillis(lease))
-			return err
-		})
-		if err != nil {
-			return nil, e.wrap("extending leases", err)
+	span := engine.CeilMillis(lease)
+	return inChunks(ctx, e, e.write, "extending leases", tokens, func(ctx context.Context, s *session, tokens []engine.Token) ([]bool, error) {
+		all, err := heldBy(ctx, s, tokens)
+		answers := make([]bool, len(tokens))
+		var seqs []int64
+		for i, h := range all {
+			if h != nil {
+				answers[i] = true
+				seqs = append(seqs, h.seq)
+			}
 		}
-		answers = append(answers, some...)
-	}
-	return answers, nil
-}
-
-func extend(ctx context.Context, s session, tokens []engine.Token, lease int64) ([]bool, error) {
-	all, err := heldBy(ctx, s, tokens)
-	if err != nil {
-		return nil, err
-	}
-	answers := make([]bool, len(tokens))
-	var seqs []int64
-	for i, h := range all {
-		if h != nil {
-			answers[i] = true
-			seqs = append(seqs, h.seq)
+		if err != nil || len(seqs) == 0 {
+			return answers, err
 		}
-	}
-	if len(seqs) == 0 {
-		return answers, nil
-	}
-	_, err = s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?, span = ? WHERE seq IN (SELECT value FROM json_each(?))", now()+lease, lease, array(seqs))
-	return answers, err
+		_, err = s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?, span = ? WHERE seq IN (SELECT value FROM json_each(?))", now()+span, span, array(seqs))
+		return answers, err
+	})
 }

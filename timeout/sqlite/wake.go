@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 )
 
@@ -23,11 +22,11 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	defer e.wakers.Add(-1)
 	seen, err := e.changes(ctx, changes{})
 	if err != nil {
-		return e.wrap("listening", err)
+		return err
 	}
 	first, err := e.first(ctx)
 	if err != nil {
-		return e.wrap("listening", err)
+		return err
 	}
 	wake("")
 	for pause := wakeLook; ; {
@@ -51,7 +50,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			return nil
 		}
 		if err != nil {
-			return e.wrap("listening", err)
+			return err
 		}
 		seen = latest
 	}
@@ -61,19 +60,7 @@ const firstQuery = "SELECT name, coalesce((SELECT at FROM hw_tasks WHERE topic =
 
 // first returns for which time the first task of each topic waits, by the times of the index.
 func (e *Engine) first(ctx context.Context) (map[string]int64, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	first := make(map[string]int64)
-	err := each(ctx, e.reader, firstQuery, []any{none}, func(rows *sql.Rows) error {
-		var name string
-		var at int64
-		err := rows.Scan(&name, &at)
-		first[name] = at
-		return err
-	})
-	return first, err
+	return call(ctx, e, "listening", func() (map[string]int64, error) { return times(ctx, e.reader, firstQuery, none) })
 }
 
 // changes differs after each change unknown to a center.
@@ -85,30 +72,26 @@ type changes struct {
 
 // changes returns the latest changes. It reads the number only after a new change of other
 // connections.
-func (e *Engine) changes(ctx context.Context, before changes) (c changes, err error) {
-	if err := e.enter(ctx); err != nil {
+func (e *Engine) changes(ctx context.Context, before changes) (changes, error) {
+	return call(ctx, e, "listening", func() (c changes, err error) {
+		if c.own = before.own; e.wakers.Load() > 1 {
+			c.own = e.changed.Load()
+		}
+		if c.others, err = e.version(ctx); err != nil || c.others == before.others {
+			c.number = before.number
+			return c, err
+		}
+		_, err = one(ctx, e.reader, "SELECT value FROM hw_meta WHERE name = 'number'", nil, &c.number)
 		return c, err
-	}
-	defer e.use.RUnlock()
-	if c.own = before.own; e.wakers.Load() > 1 {
-		c.own = e.changed.Load()
-	}
-	if c.others, err = e.version(ctx); err != nil || c.others == before.others {
-		c.number = before.number
-		return c, err
-	}
-	_, err = one(ctx, e.reader, "SELECT value FROM hw_meta WHERE name = 'number'", nil, &c.number)
-	return c, err
+	})
 }
 
 // version returns a number. It differs after each commit of another connection.
 func (e *Engine) version(ctx context.Context) (version int64, err error) {
-	select {
-	case e.lock <- struct{}{}:
-		defer func() { <-e.lock }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := e.lock.take(ctx); err != nil {
+		return 0, err
 	}
+	defer e.lock.free()
 	_, err = one(context.Background(), e.writer, "PRAGMA data_version", nil, &version)
 	return version, err
 }
