@@ -84,7 +84,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	pending := outcome.As == engine.Pending
 	anew := pending && outcome.Anew
 	refund := pending && outcome.Refund && !anew
-	if anew { // the log has the end of the life
+	if anew {
 		if outcome.As = engine.Done; outcome.Error != "" {
 			outcome.As = engine.Dead
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -57,16 +56,14 @@ type expiry struct {
 // latest returns the latest time of a task to be leased: Late before now.
 func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.Late) }
 
-// inSlots returns the SQL condition for some slots, with its arguments. It is empty for all slots.
-func inSlots(t *topic, slots []int) (condition string, args []any) {
-	if slots == nil {
-		return "", nil
-	}
+// inSlots returns the SQL condition for some slots, and the arguments, with those before. It is empty for all slots.
+func inSlots(t *topic, slots []int, before ...any) (condition string, args []any) {
 	asked := t.Asked(slots)
 	if len(asked) == t.Slots {
-		return "", nil
+		return "", before
 	}
-	return " AND (hash & ?) IN (SELECT value FROM json_each(?))", []any{t.Slots - 1, array(asked)}
+	n := len(before)
+	return fmt.Sprintf(" AND (hash & ?%d) IN (SELECT value FROM json_each(?%d))", n+1, n+2), append(before, t.Slots-1, array(asked))
 }
 
 // look returns a batch with the time of the next due task.
@@ -92,14 +89,15 @@ const lookAhead = 1000
 // next returns the time of the next due task. It reads only the first of the later tasks. If none
 // of them is in the slots of the ask, nothing is due before the last of them.
 func (x *expiry) next(ctx context.Context, s *session, t *topic, now int64) (int64, error) {
-	condition, args := inSlots(t, x.ask.Slots)
+	condition, args := inSlots(t, x.ask.Slots, t.no, now, 1)
 	at := int64(none)
-	due, err := one(ctx, s, dueQuery("at, seq", numbered(condition, 4)), append([]any{t.no, now, 1}, args...), &at, new(int64))
+	due, err := one(ctx, s, dueQuery("at, seq", condition), args, &at, new(int64))
 	if err != nil || due {
 		return at, err
 	}
 	first, seen := int64(none), 0
-	err = each(ctx, s, laterQuery(numbered(condition, 4)), append([]any{t.no, now, lookAhead}, args...), func(rows *sql.Rows) error {
+	args[2] = lookAhead
+	err = each(ctx, s, laterQuery(condition), args, func(rows *sql.Rows) error {
 		var at, due int64
 		var mine bool
 		if err := rows.Scan(&at, &due, &mine, new(int64)); err != nil {
@@ -115,14 +113,6 @@ func (x *expiry) next(ctx context.Context, s *session, t *topic, now int64) (int
 		return nil
 	})
 	return first, err
-}
-
-// numbered numbers the arguments of a condition, beginning with first.
-func numbered(condition string, first int) string {
-	for n := first; strings.Contains(condition, "?)"); n++ {
-		condition = strings.Replace(condition, "?)", "?"+strconv.Itoa(n)+")", 1)
-	}
-	return condition
 }
 
 // dueQuery reads the first due tasks, by the times of the index.
@@ -179,14 +169,12 @@ const refileRounds = 8
 // due returns the tasks to lease, the earliest first. It files moved tasks at their later times, as far as they come before
 // these. Where one is, there may be many, so it does not search beyond refileRounds.
 func (x *expiry) due(ctx context.Context, s *session, t *topic, at int64) ([]*due, error) {
-	condition, args := inSlots(t, x.ask.Slots)
-	query, args := dueQuery(dueColumns, numbered(condition, 4)), append([]any{t.no, x.latest(at), 0}, args...)
 	limit := min(x.ask.Max, chunk)
-	for rounds, look := 0, limit; rounds < refileRounds; rounds, look = rounds+1, chunk {
-		args[2] = look
+	condition, args := inSlots(t, x.ask.Slots, t.no, x.latest(at), limit)
+	for range refileRounds {
 		var moved []int64
 		bytes := 0
-		found, err := collect(ctx, s, query, args, scanDue)
+		found, err := collect(ctx, s, dueQuery(dueColumns, condition), args, scanDue)
 		for _, d := range found {
 			if d.due > d.at && d.state == engine.Pending {
 				moved = append(moved, d.seq)
@@ -204,6 +192,7 @@ func (x *expiry) due(ctx context.Context, s *session, t *topic, at int64) ([]*du
 		if err := fileAtDue(ctx, s, moved); err != nil {
 			return nil, err
 		}
+		args[2] = chunk
 	}
 	x.moved = true
 	return nil, nil
@@ -270,7 +259,8 @@ func (l *leasing) take(ctx context.Context, s *session, all []*due) error {
 		[]any{l.until, l.until - l.at, number, l.node, array(seqs)}, func(rows *sql.Rows) error {
 			r, err := scanTask(rows, l.t.Name)
 			d := bySeq[r.seq]
-			d.leased = engine.Leased{Task: r.Task, Token: token(r), Again: d.state == engine.Running}
+			token := engine.Token{Key: r.Key(), Lease: r.lease, Part: strconv.FormatInt(r.seq, 10)}
+			d.leased = engine.Leased{Task: r.Task, Token: token, Again: d.state == engine.Running}
 			return err
 		})
 }
@@ -288,9 +278,4 @@ func (l *leasing) outlive(ctx context.Context, s *session, d *due) error {
 		return err
 	}
 	return remember(ctx, s, l.t, &d.held, outcome, l.at)
-}
-
-// token is the proof of a row's lease.
-func token(r row) engine.Token {
-	return engine.Token{Key: r.Key(), Lease: r.lease, Part: strconv.FormatInt(r.seq, 10)}
 }

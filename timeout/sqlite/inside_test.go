@@ -83,11 +83,11 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	require.NoError(t, err)
 
 	queries := make(map[string]bool)
-	for query := range e.writer.stmts {
-		queries[query] = true
+	for query := range e.writer.stmts.Range {
+		queries[query.(string)] = true
 	}
-	for query := range e.reader.stmts {
-		queries[query] = true
+	for query := range e.reader.stmts.Range {
+		queries[query.(string)] = true
 	}
 	looked := 0
 	for query := range queries {
@@ -107,6 +107,9 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	for _, part := range []string{"(topic=? AND state=? AND at=? AND rowid>?)", "(topic=? AND state=? AND at>?)"} {
 		require.Contains(t, plan(t, e, listQuery, 1, 1, 1, 1, 1), "hw_tasks_by_time "+part, "a page begins at its cursor")
 	}
+	require.Contains(t, plan(t, e, endedQuery, "[]"), "hw_tasks_by_time (topic=? AND state=? AND at<?)", "nothing is read of what stays")
+	require.Contains(t, plan(t, e, loggedQuery, "[]"), "hw_executions_by_time (topic=? AND at<?)")
+	require.Contains(t, plan(t, e, movedQuery, 1, 1, 1, 1, 1), "hw_tasks_by_time (topic=? AND state=? AND at=? AND rowid>?)")
 	require.Contains(t, plan(t, e, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 ORDER BY at, seq LIMIT 1", 1),
 		"COVERING INDEX hw_tasks_by_time (topic=? AND state=?)")
 }

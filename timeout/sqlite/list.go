@@ -198,9 +198,9 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 			_, _ = e.refile(ctx, "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?",
 				t.no, now(), lookAhead, engine.Millis(until)) // the page is right without it
 		}
-		condition, args := inSlots(t, slots)
+		condition, args := inSlots(t, slots, t.no, from.at, from.seq, engine.Millis(until), limit+1)
 		var last place
-		err = each(ctx, e.reader, upcomingQuery(numbered(condition, 6)), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
+		err = each(ctx, e.reader, upcomingQuery(condition), args, func(rows *sql.Rows) error {
 			if len(page.Wanted) == limit {
 				page.Next, page.Until = last.String(), time.UnixMilli(last.at)
 				return nil

@@ -27,32 +27,22 @@ type session struct {
 	on interface {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	}
-	mu    sync.Mutex // guards stmts
-	stmts map[string]*sql.Stmt
+	stmts sync.Map // by text
 }
 
 func (s *session) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	s.mu.Lock()
-	stmt := s.stmts[query]
-	s.mu.Unlock()
-	if stmt != nil {
-		return stmt, nil
+	if stmt, found := s.stmts.Load(query); found {
+		return stmt.(*sql.Stmt), nil
 	}
-	stmt, err := s.on.PrepareContext(ctx, query) // may wait for a connection
+	stmt, err := s.on.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first := s.stmts[query]; first != nil {
+	first, there := s.stmts.LoadOrStore(query, stmt)
+	if there {
 		stmt.Close()
-		return first, nil
 	}
-	if s.stmts == nil {
-		s.stmts = make(map[string]*sql.Stmt)
-	}
-	s.stmts[query] = stmt
-	return stmt, nil
+	return first.(*sql.Stmt), nil
 }
 
 // ExecContext executes a prepared statement.
@@ -67,8 +57,8 @@ func (s *session) ExecContext(ctx context.Context, query string, args ...any) (s
 // close closes the statements.
 func (s *session) close() error {
 	var failures []error
-	for _, stmt := range s.stmts {
-		failures = append(failures, stmt.Close())
+	for _, stmt := range s.stmts.Range {
+		failures = append(failures, stmt.(*sql.Stmt).Close())
 	}
 	return errors.Join(failures...)
 }
@@ -90,9 +80,13 @@ func (l lock) free() { <-l }
 // write calls do in one transaction. If the disk is full and makeRoom finds room, write calls do
 // again, as often as that happens.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
+	return e.persist(ctx, do, func(failures int) bool { return e.makeRoom(ctx, failures) })
+}
+
+// persist calls do in one transaction, and again as long as the disk is full and room finds some after so many failures.
+func (e *Engine) persist(ctx context.Context, do func(*session) error, room func(failures int) bool) error {
 	for failures := 1; ; failures++ {
-		err := e.transact(ctx, do)
-		if !isFull(err) || !e.makeRoom(ctx, failures) {
+		if err := e.transact(ctx, do); !isFull(err) || !room(failures) {
 			return err
 		}
 	}
@@ -105,19 +99,13 @@ func (e *Engine) add(ctx context.Context, do func(*session) error) error {
 	if err := e.room(ctx); err != nil {
 		return err
 	}
-	for failures := 1; ; failures++ {
-		err := e.transact(ctx, do)
-		if !isFull(err) {
-			return err
-		}
+	return e.persist(ctx, do, func(failures int) bool {
 		if failures > 2 || !e.reusable(ctx) {
 			e.reserve.release() // all processes see the shorter reserve
-			return err
+			return false
 		}
-		if !e.makeRoom(ctx, failures) {
-			return err
-		}
-	}
+		return e.makeRoom(ctx, failures)
+	})
 }
 
 // transact calls do in one transaction. It waits for this engine's other transactions until ctx

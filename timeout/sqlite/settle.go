@@ -75,11 +75,7 @@ func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome
 		settled[i] = true
 		if outcomes[i].As != engine.Done {
 			again = again || outcomes[i].As == engine.Pending
-			settleOne := fail
-			if outcomes[i].Anew && outcomes[i].As == engine.Pending {
-				settleOne = renew
-			}
-			if err := settleOne(ctx, s, t, h, outcomes[i], at); err != nil {
+			if err := fail(ctx, s, t, h, outcomes[i], at); err != nil {
 				return nil, err
 			}
 			continue
@@ -101,39 +97,28 @@ func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles a failed attempt. The action time is not after the time of the next attempt, even
-// if the clock was stepped back meanwhile. Otherwise the task would wait for the action time
-// again.
+// fail settles a failed attempt, one that is handed back, or the last one of a life. Unless another life begins, the action time
+// is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task would wait for
+// the action time again.
 func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
-	if outcome.Refund && outcome.As == engine.Pending {
-		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = min(due, ?1), lease = 0, attempts = attempts - 1 WHERE seq = ?2",
-			outcome.DueAt(at), h.seq)
-		return err
+	state, until, logs, change := outcome.As, at, true, "due = min(due, ?2), error = ?3"
+	if state == engine.Pending {
+		until = outcome.DueAt(at)
 	}
-	state, until := engine.Dead, at
-	if outcome.As == engine.Pending {
-		state, until = engine.Pending, outcome.DueAt(at)
+	switch {
+	case state == engine.Pending && outcome.Anew:
+		change = "due = ?2, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3"
+		if outcome.As = engine.Dead; outcome.Error == "" {
+			outcome.As, logs = engine.Done, t.Retain > 0
+		}
+	case state == engine.Pending && outcome.Refund:
+		change, logs = "due = min(due, ?2), attempts = attempts - 1", false
 	}
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = min(due, ?2), lease = 0, error = ?3 WHERE seq = ?4",
-		int64(state), until, outcome.Error, h.seq)
-	if err != nil {
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, lease = 0, "+change+" WHERE seq = ?4", int64(state), until, outcome.Error, h.seq)
+	if err != nil || !logs {
 		return err
 	}
 	return remember(ctx, s, t, h, outcome, at)
-}
-
-// renew begins the next life of a task.
-func renew(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3 WHERE seq = ?2",
-		outcome.DueAt(at), h.seq, outcome.Error)
-	outcome.As = engine.Done
-	if outcome.Error != "" {
-		outcome.As = engine.Dead
-	}
-	if err == nil && (t.Retain > 0 || outcome.As == engine.Dead) {
-		err = remember(ctx, s, t, h, outcome, at)
-	}
-	return err
 }
 
 // Extend implements engine.Engine.

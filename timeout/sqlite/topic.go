@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -34,13 +36,13 @@ func topicOf(ctx context.Context, s *session, name string) (*topic, error) {
 	return parseTopic(no, config)
 }
 
-// existing is topicOf for a topic that has to be there: a missing one is ErrNotFound.
+// existing is topicOf for a topic that has to be there: a missing one is ErrNotFound. With an error it returns no settings.
 func existing(ctx context.Context, s *session, name string) (*topic, error) {
 	t, err := topicOf(ctx, s, name)
-	if err == nil && t == nil {
-		err = noTopic(name)
+	if t == nil {
+		return new(topic), cmp.Or(err, noTopic(name))
 	}
-	return t, err
+	return t, nil
 }
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
@@ -49,8 +51,8 @@ func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNo
 func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	return call(ctx, e, "setting topic "+wanted.Name, func() (engine.Topic, error) {
 		if onlyNew { // the usual case writes nothing
-			if t, err := topicOf(ctx, e.reader, wanted.Name); err != nil || t != nil {
-				return t.kept(), err
+			if t, err := existing(ctx, e.reader, wanted.Name); !errors.Is(err, engine.ErrNotFound) {
+				return t.Topic, err
 			}
 		}
 		return within(ctx, e.write, func(ctx context.Context, s *session) (engine.Topic, error) {
@@ -59,25 +61,15 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 	})
 }
 
-// kept returns the settings. Those of nil are none.
-func (t *topic) kept() (settings engine.Topic) {
-	if t != nil {
-		settings = t.Topic
-	}
-	return settings
-}
-
 func setTopic(ctx context.Context, s *session, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	t, err := topicOf(ctx, s, wanted.Name)
-	switch {
-	case err != nil:
-		return engine.Topic{}, err
-	case t != nil && onlyNew:
-		return t.Topic, nil
-	case t != nil:
-		if wanted, err = wanted.In(t.Topic); err != nil {
-			return t.Topic, err
-		}
+	t, err := existing(ctx, s, wanted.Name)
+	if err == nil && !onlyNew {
+		wanted, err = wanted.In(t.Topic)
+	} else if errors.Is(err, engine.ErrNotFound) {
+		onlyNew, err = false, nil
+	}
+	if err != nil || onlyNew {
+		return t.Topic, err
 	}
 	return keep(ctx, s, wanted.WithDefaults())
 }
@@ -101,7 +93,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 	return transaction(ctx, e, "pausing topic "+name, func(ctx context.Context, s *session) (engine.Topic, error) {
 		t, err := existing(ctx, s, name)
 		if err != nil {
-			return engine.Topic{}, err
+			return t.Topic, err
 		}
 		t.Paused = paused
 		return keep(ctx, s, t.Topic)

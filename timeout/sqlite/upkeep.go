@@ -38,17 +38,20 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 			logged = append(logged, [2]int64{t.no, at - engine.CeilMillis(t.WithDefaults().RetainLog)})
 			names[t.no] = t.Name
 		}
-		for _, work := range []func() (int, error){
-			func() (int, error) { return e.deleteEnded(ctx, array(ended), names, &swept) },
-			func() (int, error) { return e.deleteSome(ctx, "hw_executions", "no", loggedQuery, array(logged)) },
-			func() (int, error) { return e.bringBack(ctx) },
-			func() (int, error) { return e.clear(ctx) },
+		for _, work := range []struct {
+			many int // with so many rows done there may be more to do
+			do   func() (int, error)
+		}{
+			{chunk, func() (int, error) { return e.deleteEnded(ctx, array(ended), names, &swept) }},
+			{chunk, func() (int, error) { return e.deleteSome(ctx, "hw_executions", "no", loggedQuery, array(logged)) }},
+			{chunk, func() (int, error) { return e.bringBack(ctx) }},
+			{1, func() (int, error) { return e.clear(ctx) }},
 		} {
-			done, err := work()
+			done, err := work.do()
 			if err != nil {
 				return swept, err
 			}
-			swept.More = swept.More || done > 0
+			swept.More = swept.More || done >= work.many
 		}
 		return swept, nil
 	})
