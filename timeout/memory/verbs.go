@@ -20,12 +20,9 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 			return engine.Answer{Err: noTopic(task.Topic)}
 		}
 		en := t.tasks.Get(task.ID)
-		was := engine.None
-		if en != nil {
-			was = en.state
-		}
+		was := en.asIs().Was
 		if task.IfAbsent && (was == engine.Pending || was == engine.Running || was == engine.Dead) {
-			return en.answer(was)
+			return en.asIs()
 		}
 		if en == nil {
 			en = &entry{topic: t, id: strings.Clone(task.ID)}
@@ -40,9 +37,12 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 	})
 }
 
-// answer returns an Answer with the present version and time of the task.
-func (en *entry) answer(was engine.State) engine.Answer {
-	return engine.Answer{Was: was, Version: en.version, Due: time.UnixMilli(en.due)}
+// asIs is the answer for a task that stays as it is, or that does not exist.
+func (en *entry) asIs() engine.Answer {
+	if en == nil {
+		return engine.Answer{}
+	}
+	return engine.Answer{Was: en.state, Version: en.version, Due: time.UnixMilli(en.due)}
 }
 
 // retime makes a task wait for a new action time, with a new version.
@@ -50,7 +50,9 @@ func (e *Engine) retime(en *entry, was engine.State, due int64) engine.Answer {
 	e.number++
 	en.version, en.due, en.at = e.number, due, due
 	e.wait(en)
-	return en.answer(was)
+	answer := en.asIs()
+	answer.Was = was
+	return answer
 }
 
 // wait makes a task wait, without a lease.
@@ -78,33 +80,25 @@ func (e *Engine) find(key engine.Key) *entry {
 	return nil
 }
 
-// change answers for each existing task. For others the answer is the zero one.
-func change[A any](ctx context.Context, e *Engine, batch []A, keyOf func(A) engine.Key, answer func(A, *entry) engine.Answer) ([]engine.Answer, error) {
-	return each(ctx, e, batch, func(one A) engine.Answer {
-		if en := e.find(keyOf(one)); en != nil {
-			return answer(one, en)
-		}
-		return engine.Answer{}
-	})
-}
-
 // Move is engine.Engine's.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	return change(ctx, e, moves, func(m engine.Move) engine.Key { return m.Key }, func(move engine.Move, en *entry) engine.Answer {
-		if move.Moves(en.state, en.version) {
-			return e.retime(en, en.state, move.DueAt(now()))
+	return each(ctx, e, moves, func(move engine.Move) engine.Answer {
+		en := e.find(move.Key)
+		if en == nil || !move.Moves(en.state, en.version) {
+			return en.asIs()
 		}
-		return en.answer(en.state)
+		return e.retime(en, en.state, move.DueAt(now()))
 	})
 }
 
 // Remove is engine.Engine's.
 func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	return change(ctx, e, removals, func(r engine.Removal) engine.Key { return r.Key }, func(removal engine.Removal, en *entry) engine.Answer {
-		was := en.state
-		if !removal.Removes(was, en.version) {
-			return en.answer(was)
+	return each(ctx, e, removals, func(removal engine.Removal) engine.Answer {
+		en := e.find(removal.Key)
+		if en == nil || !removal.Removes(en.state, en.version) {
+			return en.asIs()
 		}
+		was := en.state
 		e.end(en, engine.Removed)
 		return engine.Answer{Was: was}
 	})
@@ -112,9 +106,10 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 
 // Replay is engine.Engine's.
 func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	return change(ctx, e, keys, func(k engine.Key) engine.Key { return k }, func(_ engine.Key, en *entry) engine.Answer {
-		if en.state != engine.Dead {
-			return en.answer(en.state)
+	return each(ctx, e, keys, func(key engine.Key) engine.Answer {
+		en := e.find(key)
+		if en == nil || en.state != engine.Dead {
+			return en.asIs()
 		}
 		en.begin(0)
 		return e.retime(en, engine.Dead, now())
