@@ -65,63 +65,70 @@ type topic struct {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// enter locks the engine, unless it is closed or ctx has ended.
-func (e *Engine) enter(ctx context.Context) error {
+// call does the work of a call with e.mu held, unless the engine is closed or ctx has ended.
+func call[R any](ctx context.Context, e *Engine, work func() (R, error)) (result R, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return result, err
 	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.closed {
-		e.mu.Unlock()
-		return engine.ErrClosed
+		return result, engine.ErrClosed
 	}
-	return nil
+	return work()
 }
 
-// topic returns a topic; e.mu must be held.
-func (e *Engine) topic(name string) (*topic, error) {
-	if t := e.topics.Get(name); t != nil {
-		return t, nil
-	}
-	return nil, fmt.Errorf("%w: topic %q", engine.ErrNotFound, name)
+// each answers each element of a batch in turn.
+func each[A, R any](ctx context.Context, e *Engine, batch []A, answer func(A) R) ([]R, error) {
+	return call(ctx, e, func() ([]R, error) {
+		answers := make([]R, len(batch))
+		for i, one := range batch {
+			answers[i] = answer(one)
+		}
+		return answers, nil
+	})
 }
+
+// in does the work of a call for one topic.
+func in[R any](ctx context.Context, e *Engine, name string, work func(*topic) R) (R, error) {
+	return call(ctx, e, func() (result R, _ error) {
+		if t := e.topics.Get(name); t != nil {
+			return work(t), nil
+		}
+		return result, noTopic(name)
+	})
+}
+
+func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // SetTopic is engine.Engine's.
 func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Topic{}, err
-	}
-	defer e.mu.Unlock()
-	t := e.topics.Get(wanted.Name)
-	switch {
-	case t == nil:
-		t = new(topic)
-		e.topics.Set(wanted.Name, t)
-	case onlyNew:
-		return t.Clone(), nil
-	default:
-		var err error
-		if wanted, err = wanted.In(t.Topic); err != nil {
-			return t.Clone(), err
+	return call(ctx, e, func() (engine.Topic, error) {
+		t := e.topics.Get(wanted.Name)
+		switch {
+		case t == nil:
+			t = new(topic)
+			e.topics.Set(wanted.Name, t)
+		case onlyNew:
+			return t.Clone(), nil
+		default:
+			var err error
+			if wanted, err = wanted.In(t.Topic); err != nil {
+				return t.Clone(), err
+			}
 		}
-	}
-	t.Topic = wanted.WithDefaults().Clone()
-	t.grow()
-	return t.Clone(), nil
+		t.Topic = wanted.WithDefaults().Clone()
+		t.grow()
+		return t.Clone(), nil
+	})
 }
 
 // Pause is engine.Engine's.
 func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Topic{}, err
-	}
-	defer e.mu.Unlock()
-	t, err := e.topic(name)
-	if err != nil {
-		return engine.Topic{}, err
-	}
-	t.Paused = paused
-	return t.Clone(), nil
+	return in(ctx, e, name, func(t *topic) engine.Topic {
+		t.Paused = paused
+		return t.Clone()
+	})
 }
 
 // grow deals the ready tasks among the present number of slots.
@@ -152,86 +159,66 @@ func (t *topic) heapOf(en *entry) *byTime {
 
 // Topics is engine.Engine's.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	topics := make([]engine.Topic, 0, e.topics.Len())
-	for _, t := range e.topics.All() {
-		topics = append(topics, t.Clone())
-	}
-	slices.SortFunc(topics, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
-	return topics, nil
+	return call(ctx, e, func() ([]engine.Topic, error) {
+		topics := make([]engine.Topic, 0, e.topics.Len())
+		for _, t := range e.topics.All() {
+			topics = append(topics, t.Clone())
+		}
+		slices.SortFunc(topics, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
+		return topics, nil
+	})
 }
 
 // DropTopic is engine.Engine's.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.mu.Unlock()
-	t, err := e.topic(name)
-	if err != nil {
-		return err
-	}
-	for _, en := range t.tasks.All() {
-		en.timer.Remove()
-		en.state = engine.None
-	}
-	e.topics.Delete(name)
-	return nil
+	_, err := in(ctx, e, name, func(t *topic) bool {
+		for _, en := range t.tasks.All() {
+			en.timer.Remove()
+			en.state = engine.None
+		}
+		e.topics.Delete(name)
+		return true
+	})
+	return err
 }
 
 // Count is engine.Engine's.
 func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Counts{}, err
-	}
-	defer e.mu.Unlock()
-	t, err := e.topic(name)
-	if err != nil {
-		return engine.Counts{}, err
-	}
-	var counts engine.Counts
-	for state, n := range t.counts {
-		counts.Add(engine.State(state), n)
-	}
-	for _, h := range t.ready {
-		for _, en := range h {
-			if en.state == engine.Pending {
-				counts.Due++
-				counts.Lag = max(counts.Lag, time.Duration(now()-en.at)*time.Millisecond)
+	return in(ctx, e, name, func(t *topic) (counts engine.Counts) {
+		for state, n := range t.counts {
+			counts.Add(engine.State(state), n)
+		}
+		for _, h := range t.ready {
+			for _, en := range h {
+				if en.state == engine.Pending {
+					counts.Due++
+					counts.Lag = max(counts.Lag, time.Duration(now()-en.at)*time.Millisecond)
+				}
 			}
 		}
-	}
-	return counts, nil
+		return counts
+	})
 }
 
 // Now is engine.Engine's.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
-	if err := e.enter(ctx); err != nil {
-		return time.Time{}, err
-	}
-	defer e.mu.Unlock()
-	return time.UnixMilli(now()), nil
+	return call(ctx, e, func() (time.Time, error) { return time.UnixMilli(now()), nil })
 }
 
 // Ready is engine.Engine's.
 func (e *Engine) Ready(ctx context.Context) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	e.mu.Unlock()
-	return nil
+	_, err := e.Now(ctx)
+	return err
 }
 
 // Wake is engine.Waker's: it tells of each task that becomes due as the first of its slot.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
-	if err := e.enter(ctx); err != nil {
+	if _, err := call(ctx, e, func() (bool, error) {
+		e.wakers[&wake] = struct{}{}
+		return true, nil
+	}); err != nil {
 		return err
 	}
-	e.wakers[&wake] = struct{}{}
-	e.mu.Unlock()
 	wake("")
 	<-ctx.Done()
 	e.mu.Lock()

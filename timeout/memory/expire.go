@@ -10,36 +10,27 @@ import (
 
 // Expire is engine.Engine's.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Batch{}, err
-	}
-	defer e.mu.Unlock()
-	t, err := e.topic(ask.Topic)
-	if err != nil {
-		return engine.Batch{}, err
-	}
-	asked := time.Now()
-	at := asked.UnixMilli()
-	batch := engine.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
-	for i, outcome := range ask.Settle {
-		batch.Settled[i] = e.settle(t, outcome)
-	}
-	if ask.Max <= 0 || t.Paused {
-		return batch, nil
-	}
-	slots := t.Asked(ask.Slots)
-	latest := at - engine.CeilMillis(ask.Late)
-	for len(batch.Leased) < ask.Max {
-		en := t.first(slots)
-		if en == nil || en.at > latest {
-			break
+	return in(ctx, e, ask.Topic, func(t *topic) engine.Batch {
+		asked := time.Now()
+		at := asked.UnixMilli()
+		batch := engine.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
+		for i, outcome := range ask.Settle {
+			batch.Settled[i] = e.settle(t, outcome)
 		}
-		e.lease(t, en, ask, asked, &batch)
-	}
-	if en := t.first(slots); en != nil { // later than now if the clock was stepped back
-		batch.Next = time.UnixMilli(max(en.at, at))
-	}
-	return batch, nil
+		if ask.Max <= 0 || t.Paused {
+			return batch
+		}
+		slots := t.Asked(ask.Slots)
+		latest := at - engine.CeilMillis(ask.Late)
+		en := t.first(slots)
+		for ; en != nil && en.at <= latest && len(batch.Leased) < ask.Max; en = t.first(slots) {
+			e.lease(t, en, ask, asked, &batch)
+		}
+		if en != nil { // later than now if the clock was stepped back
+			batch.Next = time.UnixMilli(max(en.at, at))
+		}
+		return batch
+	})
 }
 
 // first returns the task with the earliest time in the slots, or nil.
@@ -90,48 +81,38 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	if !en.leased(outcome.Token) {
 		return false
 	}
-	if outcome.Anew && outcome.As == engine.Pending {
-		e.renew(t, en, outcome)
-		return true
+	pending := outcome.As == engine.Pending
+	anew := pending && outcome.Anew
+	refund := pending && outcome.Refund && !anew
+	if anew {
+		if outcome.As = engine.Done; outcome.Error != "" {
+			outcome.As = engine.Dead
+		}
 	}
-	refund := outcome.Refund && outcome.As == engine.Pending
 	if forgotten := outcome.As == engine.Done && t.Retain == 0; !refund && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != engine.Done && !refund {
+	if outcome.As != engine.Done && !refund || anew {
 		en.mine().failure = outcome.Error
 	}
-	if outcome.As != engine.Pending {
+	if !pending {
 		e.end(en, outcome.As)
 		return true
 	}
-	if refund {
+	en.at = outcome.DueAt(now())
+	switch {
+	case anew:
+		succeeded := 0
+		if outcome.As == engine.Done {
+			succeeded = 1
+		}
+		en.begin(succeeded)
+		en.more.node, en.due = "", en.at
+	case refund:
 		en.attempts--
 	}
-	en.free()
-	en.at = outcome.DueAt(now())
-	en.enter(engine.Pending)
-	e.file(en)
+	e.wait(en)
 	return true
-}
-
-// renew begins the next life of a task.
-func (e *Engine) renew(t *topic, en *entry, outcome engine.Outcome) {
-	succeeded := 1
-	outcome.As = engine.Done
-	if outcome.Error != "" {
-		succeeded, outcome.As = 0, engine.Dead
-	}
-	if t.Retain > 0 || outcome.As == engine.Dead {
-		e.remember(en, outcome)
-	}
-	en.begin(succeeded)
-	en.free()
-	en.more.failure, en.more.node = outcome.Error, ""
-	en.due = outcome.DueAt(now())
-	en.at = en.due
-	en.enter(engine.Pending)
-	e.file(en)
 }
 
 // remember adds an attempt to a task's log.
@@ -151,38 +132,29 @@ func (e *Engine) remember(en *entry, outcome engine.Outcome) {
 
 // Executions is engine.Log's.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	en := e.find(key)
-	if en == nil || en.more == nil {
-		return nil, nil
-	}
-	until := now() - engine.CeilMillis(en.topic.RetainLog)
-	var log []engine.Execution
-	for _, one := range slices.Backward(en.more.log) {
-		if len(log) < limit && one.at > until { // older ones stay until the task goes: there are few of each
-			log = append(log, one.Execution)
+	return call(ctx, e, func() (log []engine.Execution, _ error) {
+		en := e.find(key)
+		if en == nil || en.more == nil {
+			return nil, nil
 		}
-	}
-	return log, nil
+		until := now() - engine.CeilMillis(en.topic.RetainLog)
+		for _, one := range slices.Backward(en.more.log) {
+			if len(log) < limit && one.at > until { // older ones stay until the task goes: there are few of each
+				log = append(log, one.Execution)
+			}
+		}
+		return log, nil
+	})
 }
 
 // Extend is engine.Engine's.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	held := make([]bool, len(tokens))
-	for i, token := range tokens {
+	return each(ctx, e, tokens, func(token engine.Token) bool {
 		en := e.find(token.Key)
-		if !en.leased(token) {
-			continue
+		held := en.leased(token)
+		if held {
+			e.hold(en, time.Now(), lease)
 		}
-		held[i] = true
-		e.hold(en, time.Now(), lease)
-	}
-	return held, nil
+		return held
+	})
 }

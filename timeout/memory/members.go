@@ -18,39 +18,32 @@ type node struct {
 
 // Beat is engine.Members'.
 func (e *Engine) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.View{}, err
-	}
-	defer e.mu.Unlock()
-	at := now()
-	e.dismiss(func(n node) bool { return n.until <= at && n.Name != who.Name })
-	var view engine.View
-	this := node{who, who.Run, at + engine.CeilMillis(ttl), ttl}
-	this.Run = "" // views have none
-	i := slices.IndexFunc(e.nodes, func(n node) bool { return n.Name == who.Name })
-	if i < 0 {
-		e.nodes = append(e.nodes, this)
-	} else {
-		old := e.nodes[i]
-		if old.until > at {
+	return call(ctx, e, func() (view engine.View, _ error) {
+		at := now()
+		e.dismiss(func(n node) bool { return n.until <= at && n.Name != who.Name })
+		this := node{who, who.Run, at + engine.CeilMillis(ttl), ttl}
+		this.Run = "" // views have none
+		i := slices.IndexFunc(e.nodes, func(n node) bool { return n.Name == who.Name })
+		if i < 0 {
+			i, e.nodes = len(e.nodes), append(e.nodes, this)
+		} else if old := e.nodes[i]; old.until > at {
 			view.Other = who.Other(old.run)
 		}
 		e.nodes[i] = this
-	}
-	for _, n := range e.nodes {
-		view.Nodes, view.TTL = append(view.Nodes, n.Node), max(view.TTL, n.ttl)
-	}
-	return view, nil
+		for _, n := range e.nodes {
+			view.Nodes, view.TTL = append(view.Nodes, n.Node), max(view.TTL, n.ttl)
+		}
+		return view, nil
+	})
 }
 
 // Leave is engine.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.mu.Unlock()
-	e.dismiss(func(n node) bool { return n.Name == name })
-	return nil
+	_, err := call(ctx, e, func() (bool, error) {
+		e.dismiss(func(n node) bool { return n.Name == name })
+		return true, nil
+	})
+	return err
 }
 
 // dismiss ends the membership of the nodes selected by which. e.mu must be held.

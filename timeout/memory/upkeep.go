@@ -11,24 +11,22 @@ import (
 const maxSweep = 1000
 
 // Upkeep is engine.Engine's.
-func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
-	if err := e.enter(ctx); err != nil {
-		return swept, err
-	}
-	defer e.mu.Unlock()
-	e.follow()
-	at := now()
-	for name, t := range e.topics.All() {
-		ended := e.sweep(&t.ended, at-engine.CeilMillis(t.Retain), 0)
-		most := len(t.dead)
-		if t.MaxDead >= 0 {
-			most = t.MaxDead
+func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
+	return call(ctx, e, func() (swept engine.Swept, _ error) {
+		e.follow()
+		at := now()
+		for name, t := range e.topics.All() {
+			ended := e.sweep(&t.ended, at-engine.CeilMillis(t.Retain), 0)
+			most := len(t.dead)
+			if t.MaxDead >= 0 {
+				most = t.MaxDead
+			}
+			dead := e.sweep(&t.dead, at-engine.CeilMillis(t.RetainDead), len(t.dead)-most)
+			swept.AddDead(name, dead)
+			swept.More = swept.More || ended == maxSweep || dead == maxSweep
 		}
-		dead := e.sweep(&t.dead, at-engine.CeilMillis(t.RetainDead), len(t.dead)-most)
-		swept.AddDead(name, dead)
-		swept.More = swept.More || ended == maxSweep || dead == maxSweep
-	}
-	return swept, nil
+		return swept, nil
+	})
 }
 
 // maxStep is the longest step of the clock, in milliseconds, to pass for a wait between two looks.

@@ -14,52 +14,49 @@ import (
 
 // Set is engine.Engine's.
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	answers := make([]engine.Answer, len(tasks))
-	for i, task := range tasks {
-		answers[i] = e.set(task)
-	}
-	return answers, nil
+	return each(ctx, e, tasks, func(task engine.Task) engine.Answer {
+		t := e.topics.Get(task.Topic)
+		if t == nil {
+			return engine.Answer{Err: noTopic(task.Topic)}
+		}
+		en := t.tasks.Get(task.ID)
+		was := en.asIs().Was
+		if task.IfAbsent && (was == engine.Pending || was == engine.Running || was == engine.Dead) {
+			return en.asIs()
+		}
+		if en == nil {
+			en = &entry{topic: t, id: strings.Clone(task.ID)}
+			t.tasks.Set(en.id, en)
+		}
+		at := now()
+		en.payload, en.created, en.attempts, en.more = string(task.Payload), at, 0, nil
+		if task.Callback != nil || len(task.Trace) > 0 {
+			en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace)}
+		}
+		return e.retime(en, was, task.DueAt(at))
+	})
 }
 
-func (e *Engine) set(task engine.Task) engine.Answer {
-	t, err := e.topic(task.Topic)
-	if err != nil {
-		return engine.Answer{Err: err}
-	}
-	en := t.tasks.Get(task.ID)
-	was := engine.None
-	if en != nil {
-		was = en.state
-	}
-	if task.IfAbsent && (was == engine.Pending || was == engine.Running || was == engine.Dead) {
-		return en.answer(was)
-	}
+// asIs is the answer for a task that stays as it is, or that does not exist.
+func (en *entry) asIs() engine.Answer {
 	if en == nil {
-		en = &entry{topic: t, id: strings.Clone(task.ID)}
-		t.tasks.Set(en.id, en)
+		return engine.Answer{}
 	}
-	at := now()
-	en.payload, en.due, en.created, en.attempts, en.more = string(task.Payload), task.DueAt(at), at, 0, nil
-	if task.Callback != nil || len(task.Trace) > 0 {
-		en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace)}
-	}
-	e.wait(en)
-	return en.answer(was)
+	return engine.Answer{Was: en.state, Version: en.version, Due: time.UnixMilli(en.due)}
 }
 
-// answer returns an Answer with the present version and time of the task.
-func (en *entry) answer(was engine.State) engine.Answer {
-	return engine.Answer{Was: was, Version: en.version, Due: time.UnixMilli(en.due)}
-}
-
-// wait makes a task wait for its action time, with a new version.
-func (e *Engine) wait(en *entry) {
+// retime makes a task wait for a new action time, with a new version.
+func (e *Engine) retime(en *entry, was engine.State, due int64) engine.Answer {
 	e.number++
-	en.version, en.at = e.number, en.due
+	en.version, en.due, en.at = e.number, due, due
+	e.wait(en)
+	answer := en.asIs()
+	answer.Was = was
+	return answer
+}
+
+// wait makes a task wait, without a lease.
+func (e *Engine) wait(en *entry) {
 	en.free()
 	en.enter(engine.Pending)
 	e.file(en)
@@ -85,46 +82,38 @@ func (e *Engine) find(key engine.Key) *entry {
 
 // Move is engine.Engine's.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	answers := make([]engine.Answer, len(moves))
-	for i, move := range moves {
+	return each(ctx, e, moves, func(move engine.Move) engine.Answer {
 		en := e.find(move.Key)
-		if en == nil {
-			continue
+		if en == nil || !move.Moves(en.state, en.version) {
+			return en.asIs()
 		}
-		was := en.state
-		if move.Moves(was, en.version) {
-			en.due = move.DueAt(now())
-			e.wait(en)
-		}
-		answers[i] = en.answer(was)
-	}
-	return answers, nil
+		return e.retime(en, en.state, move.DueAt(now()))
+	})
 }
 
 // Remove is engine.Engine's.
 func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	answers := make([]engine.Answer, len(removals))
-	for i, removal := range removals {
+	return each(ctx, e, removals, func(removal engine.Removal) engine.Answer {
 		en := e.find(removal.Key)
-		if en == nil {
-			continue
+		if en == nil || !removal.Removes(en.state, en.version) {
+			return en.asIs()
 		}
-		if !removal.Removes(en.state, en.version) {
-			answers[i] = en.answer(en.state)
-			continue
-		}
-		answers[i].Was = en.state
+		was := en.state
 		e.end(en, engine.Removed)
-	}
-	return answers, nil
+		return engine.Answer{Was: was}
+	})
+}
+
+// Replay is engine.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
+	return each(ctx, e, keys, func(key engine.Key) engine.Answer {
+		en := e.find(key)
+		if en == nil || en.state != engine.Dead {
+			return en.asIs()
+		}
+		en.begin(0)
+		return e.retime(en, engine.Dead, now())
+	})
 }
 
 // end ends a task, and forgets it if it is not to be kept.
@@ -139,44 +128,14 @@ func (e *Engine) end(en *entry, state engine.State) {
 	en.topic.heapOf(en).add(en)
 }
 
-// Replay is engine.Engine's.
-func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	answers := make([]engine.Answer, len(keys))
-	for i, key := range keys {
-		en := e.find(key)
-		if en == nil {
-			continue
-		}
-		was := en.state
-		if was == engine.Dead {
-			en.due = now()
-			en.begin(0)
-			e.wait(en)
-		}
-		answers[i] = en.answer(was)
-	}
-	return answers, nil
-}
-
 // Get is engine.Engine's.
 func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.mu.Unlock()
-	tasks := make([]engine.Task, len(keys))
-	for i, key := range keys {
+	return each(ctx, e, keys, func(key engine.Key) engine.Task {
 		if en := e.find(key); en != nil {
-			tasks[i] = en.task()
-		} else {
-			tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID}
+			return en.task()
 		}
-	}
-	return tasks, nil
+		return engine.Task{Topic: key.Topic, ID: key.ID}
+	})
 }
 
 // List is engine.Engine's. It looks at all tasks of the topic.
@@ -185,38 +144,30 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err != nil {
 		return engine.Page{}, err
 	}
-	if err := e.enter(ctx); err != nil {
-		return engine.Page{}, err
-	}
-	defer e.mu.Unlock()
-	t := e.topics.Get(query.Topic)
-	if t == nil {
-		return engine.Page{}, nil
-	}
-	var found []*entry
-	for _, en := range t.tasks.All() {
-		if en.state == query.State && cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.id, id)) > 0 {
-			found = append(found, en)
+	return call(ctx, e, func() (page engine.Page, _ error) {
+		t := e.topics.Get(query.Topic)
+		if t == nil {
+			return page, nil
 		}
-	}
-	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	var page engine.Page
-	limit := cmp.Or(query.Limit, 100)
-	bytes := 0
-	for i, en := range found {
-		if !query.OmitPayload {
-			bytes += len(en.payload)
+		var found []*entry
+		for _, en := range t.tasks.All() {
+			if en.state == query.State && cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.id, id)) > 0 {
+				found = append(found, en)
+			}
 		}
-		if i == limit || bytes > engine.MaxPageBytes {
-			last := found[i-1]
-			page.Next = cursor.Write(last.at, last.id)
-			break
-		}
+		slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
+		bytes, task := 0, (*entry).task
 		if query.OmitPayload {
-			page.Tasks = append(page.Tasks, en.brief())
-		} else {
-			page.Tasks = append(page.Tasks, en.task())
+			task = (*entry).brief
 		}
-	}
-	return page, nil
+		for i, en := range found {
+			one := task(en)
+			if bytes += len(one.Payload); i == cmp.Or(query.Limit, 100) || bytes > engine.MaxPageBytes {
+				page.Next = cursor.Write(found[i-1].at, found[i-1].id)
+				break
+			}
+			page.Tasks = append(page.Tasks, one)
+		}
+		return page, nil
+	})
 }

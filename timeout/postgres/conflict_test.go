@@ -139,13 +139,19 @@ func (c stoppingConn) Write(text []byte) (int, error) {
 	return c.Conn.Write(text)
 }
 
-// Its transaction has locks that all nodes want.
+// A beat takes locks that all nodes want. The node may be stopped before it prepares the statements, or before it executes them.
 func TestANodeThatIsStoppedInItsBeatHoldsUpNobodyForLong(t *testing.T) {
+	for _, words := range []string{"DELETE FROM", "the stopped one"} {
+		t.Run(words, func(t *testing.T) { testStopped(t, words) })
+	}
+}
+
+func testStopped(t *testing.T, words string) {
 	t.Parallel()
 	e := open(t, newSchema())
 	cfg, err := pgxpool.ParseConfig(sharedURL(t))
 	require.NoError(t, err)
-	s := &stopping{words: "DELETE FROM", stopped: make(chan struct{}), goingOn: make(chan struct{})}
+	s := &stopping{words: words, stopped: make(chan struct{}), goingOn: make(chan struct{})}
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return stoppingConn{conn, s}, err
@@ -158,19 +164,23 @@ func TestANodeThatIsStoppedInItsBeatHoldsUpNobodyForLong(t *testing.T) {
 	defer other.Close()
 	beaten := make(chan error, 1)
 	go func() {
-		_, err := other.Beat(context.Background(), engine.Node{Name: "stopped"}, time.Minute)
+		_, err := other.Beat(context.Background(), engine.Node{Name: "the stopped one"}, time.Minute)
 		beaten <- err
 	}()
 	<-s.stopped
 	require.Eventually(t, func() bool {
 		within, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := e.Beat(within, engine.Node{Name: "other"}, time.Minute)
-		return err == nil
+		view, err := e.Beat(within, engine.Node{Name: "other"}, time.Minute)
+		if err != nil {
+			return false
+		}
+		require.Equal(t, []engine.Node{{Name: "other"}}, view.Nodes, "the beat of the one that is stopped is not counted")
+		return true
 	}, time.Minute, 100*time.Millisecond)
 	close(s.goingOn)
-	require.Error(t, <-beaten, "its transaction has ended")
-	view, err := other.Beat(t.Context(), engine.Node{Name: "stopped"}, time.Minute)
+	require.NoError(t, <-beaten, "its transaction has not begun")
+	view, err := other.Beat(t.Context(), engine.Node{Name: "the stopped one"}, time.Minute)
 	require.NoError(t, err, "and it beats again")
 	require.Len(t, view.Nodes, 2)
 }

@@ -1,15 +1,18 @@
 package postgres_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // The tables are of version 4, with a living member, and its process goes on beating.
@@ -43,4 +46,41 @@ func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
 	earlier()
 	require.Empty(t, beat("1"))
 	require.Equal(t, "1", beat("2"))
+}
+
+// requests counts the batches and the single queries of a connection.
+type requests struct{ trips }
+
+func (r *requests) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	r.Add(1)
+	return ctx
+}
+
+func (r *requests) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	r.Add(1)
+	return ctx
+}
+
+func TestABeatTakesOneRoundTrip(t *testing.T) {
+	cfg, err := pgxpool.ParseConfig(sharedURL(t))
+	require.NoError(t, err)
+	r := new(requests)
+	cfg.ConnConfig.Tracer = r
+	cfg.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	e, err := postgres.New(t.Context(), pool, postgres.Config{Schema: newSchema()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	for _, run := range []string{"1", "1", "2"} {
+		r.Store(0)
+		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: run}, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, engine.View{Nodes: []engine.Node{{Name: "a"}}, TTL: time.Minute, Other: map[string]string{"2": "1"}[run]}, view)
+		require.EqualValues(t, 1, r.Load())
+	}
+	r.Store(0)
+	require.NoError(t, e.Leave(t.Context(), "a"))
+	require.EqualValues(t, 1, r.Load())
 }

@@ -71,12 +71,10 @@ func (e *Engine) moveLog() (left int64, err error) {
 // shorten shortens the file of the log by a step, and reports whether it is short. The first commit in a log that begins anew
 // cuts the file.
 func (e *Engine) shorten() (short bool) {
-	select {
-	case e.lock <- struct{}{}:
-		defer func() { <-e.lock }()
-	case <-e.life.Done():
+	if e.lock.take(e.life) != nil {
 		return false
 	}
+	defer e.lock.free()
 	length := e.logLength()
 	if length <= logLimit() && e.setLog(logPages, logLimit()) == nil {
 		e.easing = false

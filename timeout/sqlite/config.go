@@ -66,7 +66,7 @@ func Open(path string, cfg Config) (*Engine, error) {
 	}
 	for kept := newReserve(path + "-reserve"); ; {
 		e := &Engine{
-			cfg: cfg, lock: make(chan struct{}, 1), reserve: kept, log: path + "-wal",
+			cfg: cfg, lock: make(lock, 1), reserve: kept, log: path + "-wal",
 			counted: make(map[int64]counted),
 		}
 		e.life, e.end = context.WithCancel(context.Background())
@@ -105,8 +105,8 @@ func (e *Engine) open(path string) error {
 	if err != nil {
 		return err
 	}
-	e.writer = &prepared{on: e.conn}
-	if err := e.write(ctx, func(s session) error { return migrate(ctx, s) }); err != nil {
+	e.writer = &session{on: e.conn}
+	if err := e.write(ctx, func(s *session) error { return migrate(ctx, s) }); err != nil {
 		return err
 	}
 	e.reading, err = sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(e.cfg.BusyTimeout.Milliseconds())+")",
@@ -116,7 +116,7 @@ func (e *Engine) open(path string) error {
 	}
 	e.reading.SetMaxOpenConns(readers)
 	e.reading.SetMaxIdleConns(readers)
-	e.reader = &prepared{on: e.reading}
+	e.reader = &session{on: e.reading}
 	return nil
 }
 

@@ -20,10 +20,10 @@ type Engine struct {
 	cfg     Config
 	writing *sql.DB
 	conn    *sql.Conn // the only one of writing
-	writer  *prepared // on conn
+	writer  *session  // on conn
 	reading *sql.DB
-	reader  *prepared     // on reading
-	lock    chan struct{} // held while writer is in use
+	reader  *session // on reading
+	lock    lock     // held while writer is in use
 	reserve *reserve
 	log     string         // path of the write-ahead log
 	easing  bool           // whether ease runs; lock guards it
@@ -36,35 +36,46 @@ type Engine struct {
 	use    sync.RWMutex // read lock: every call; write lock: Close
 	closed bool
 
-	mu      sync.Mutex        // guards the fields below
+	mu      sync.Mutex        // guards counted
 	counted map[int64]counted // by number of the topic
-
-	surplusAt time.Time // time of Upkeep's next search for surplus dead tasks
 }
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// enter makes Close wait for the call. It fails if the engine is closed or ctx has ended. After a
-// success the caller must call e.use.RUnlock.
-func (e *Engine) enter(ctx context.Context) error {
+// call does the work of a call, unless the engine is closed or ctx has ended. Close waits for it.
+func call[R any](ctx context.Context, e *Engine, what string, work func() (R, error)) (result R, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return result, err
 	}
 	e.use.RLock()
+	defer e.use.RUnlock()
 	if e.closed {
-		e.use.RUnlock()
-		return engine.ErrClosed
+		return result, engine.ErrClosed
 	}
-	return nil
+	result, err = work()
+	return result, e.wrap(what, err)
+}
+
+// transaction is a call that works in a single transaction. It is not interrupted.
+func transaction[R any](ctx context.Context, e *Engine, what string, work func(context.Context, *session) (R, error)) (R, error) {
+	return call(ctx, e, what, func() (R, error) { return within(ctx, e.write, work) })
+}
+
+// writing is write or add.
+type writing func(context.Context, func(*session) error) error
+
+// within does some work in a transaction.
+func within[R any](ctx context.Context, write writing, work func(context.Context, *session) (R, error)) (result R, err error) {
+	err = write(ctx, func(s *session) (err error) {
+		result, err = work(context.Background(), s)
+		return err
+	})
+	return result, err
 }
 
 // Now implements engine.Engine. It returns the clock of this machine.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
-	if err := e.enter(ctx); err != nil {
-		return time.Time{}, err
-	}
-	defer e.use.RUnlock()
-	return time.UnixMilli(now()), nil
+	return call(ctx, e, "telling the time", func() (time.Time, error) { return time.UnixMilli(now()), nil })
 }
 
 // Close implements engine.Engine. It waits for running calls.

@@ -478,6 +478,50 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 	require.Empty(t, log)
 }
 
+// One call deletes what has ended in any topic, and counts the dead ones of each. Another process may have dropped one of them.
+func TestUpkeepIsForAllTopics(t *testing.T) {
+	r := newRig(t, engine.Topic{Retries: -1, MaxDead: 2})
+	for _, name := range []string{"u", "dropped"} {
+		_, err := r.SetTopic(t.Context(), engine.Topic{Name: name, Retries: -1, MaxDead: 1}, false)
+		require.NoError(t, err)
+	}
+	var last []engine.Key // the last that died in each topic
+	for _, name := range []string{"t", "u", "dropped"} {
+		for i := range 4 {
+			last = append(last, engine.Key{Topic: name, ID: fmt.Sprint(i)})
+			r.set(engine.Task{Topic: name, ID: last[len(last)-1].ID, Due: time.Unix(1, 0)})
+			batch, err := r.Expire(t.Context(), engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
+			require.NoError(t, err)
+			dead := []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Dead, Error: "e"}}
+			batch, err = r.Expire(t.Context(), engine.Ask{Topic: name, Settle: dead})
+			require.NoError(t, err)
+			require.Equal(t, []bool{true}, batch.Settled)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, r.DropTopic(ended, "dropped"), context.Canceled)
+	require.NoError(t, openEngine(t, r.path).DropTopic(t.Context(), "dropped"))
+	swept, err := r.Upkeep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, engine.Swept{Dead: map[string]int{"t": 2, "u": 3}}, swept)
+	tasks, err := r.Get(t.Context(), last)
+	require.NoError(t, err)
+	for i, task := range tasks {
+		want := engine.None
+		if i == 2 || i == 3 || i == 7 {
+			want = engine.Dead
+		}
+		require.Equal(t, want, task.State, task.Key())
+		log, err := r.Executions(t.Context(), task.Key(), 1)
+		require.NoError(t, err)
+		require.Equal(t, want == engine.Dead, len(log) == 1, "the log goes with the task")
+	}
+	swept, err = r.Upkeep(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, swept)
+}
+
 func TestMembersComeAndGo(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)

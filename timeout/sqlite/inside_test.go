@@ -83,11 +83,11 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	require.NoError(t, err)
 
 	queries := make(map[string]bool)
-	for query := range e.writer.stmts {
-		queries[query] = true
+	for query := range e.writer.stmts.Range {
+		queries[query.(string)] = true
 	}
-	for query := range e.reader.stmts {
-		queries[query] = true
+	for query := range e.reader.stmts.Range {
+		queries[query.(string)] = true
 	}
 	looked := 0
 	for query := range queries {
@@ -107,6 +107,9 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	for _, part := range []string{"(topic=? AND state=? AND at=? AND rowid>?)", "(topic=? AND state=? AND at>?)"} {
 		require.Contains(t, plan(t, e, listQuery, 1, 1, 1, 1, 1), "hw_tasks_by_time "+part, "a page begins at its cursor")
 	}
+	require.Contains(t, plan(t, e, endedQuery, "[]"), "hw_tasks_by_time (topic=? AND state=? AND at<?)", "nothing is read of what stays")
+	require.Contains(t, plan(t, e, loggedQuery, "[]"), "hw_executions_by_time (topic=? AND at<?)")
+	require.Contains(t, plan(t, e, movedQuery, 1, 1, 1, 1, 1), "hw_tasks_by_time (topic=? AND state=? AND at=? AND rowid>?)")
 	require.Contains(t, plan(t, e, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 ORDER BY at, seq LIMIT 1", 1),
 		"COVERING INDEX hw_tasks_by_time (topic=? AND state=?)")
 }
@@ -114,7 +117,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 func TestAKeptCountIsNotForATopicThatAnotherProcessDropped(t *testing.T) {
 	r := newStepped(t)
 	ctx := t.Context()
-	require.NoError(t, r.e.write(ctx, func(s session) error {
+	require.NoError(t, r.e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
 			INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, n, 0, 1, 0, 0, 1 FROM n, hw_topics`, manyTasks)
 		return err
@@ -131,7 +134,7 @@ func TestAKeptCountIsNotForATopicThatAnotherProcessDropped(t *testing.T) {
 func TestAListLooksAtABoundedNumberOfMovedTasksForAPage(t *testing.T) {
 	e, ctx := openInside(t), t.Context()
 	const many = refileRounds * chunk
-	require.NoError(t, e.write(ctx, func(s session) error {
+	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
 			INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, n, 0, 1, n % 3, 1000000 + n, 1 FROM n, hw_topics`, many)
 		return err
@@ -145,7 +148,7 @@ func TestAListLooksAtABoundedNumberOfMovedTasksForAPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Tasks, 1)
 	require.Equal(t, "1", page.Tasks[0].ID)
-	moved, err := integers(ctx, e.reader, "SELECT count(*) FROM hw_tasks WHERE due > at")
+	moved, err := column[int64](ctx, e.reader, "SELECT count(*) FROM hw_tasks WHERE due > at")
 	require.NoError(t, err)
 	require.Equal(t, []int64{0}, moved)
 }
@@ -198,7 +201,7 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	_, err = e.Upkeep(ctx)
 	require.NoError(t, err)
 	require.Equal(t, before, until())
-	require.NoError(t, e.write(ctx, func(s session) error {
+	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = at + 3600000")
 		return err
 	}))
@@ -216,7 +219,7 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
-		require.NoError(t, e.write(ctx, func(s session) error { // the task was set an hour ahead
+		require.NoError(t, e.write(ctx, func(s *session) error { // the task was set an hour ahead
 			_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET due = due + 3600000")
 			return err
 		}))
@@ -232,7 +235,7 @@ func TestMembersFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
 	ctx := t.Context()
 	_, err := e.Beat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
 	require.NoError(t, err)
-	require.NoError(t, e.write(ctx, func(s session) error {
+	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_members SET until = until + 3600000")
 		return err
 	}))

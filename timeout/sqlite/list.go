@@ -30,38 +30,36 @@ const (
 // more it keeps the answer for a second, or for ten times the time of the count if that is
 // longer.
 func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Counts{}, err
-	}
-	defer e.use.RUnlock()
-	t, err := existing(ctx, e.reader, topic)
-	if err != nil {
-		return engine.Counts{}, e.wrap("counting", err)
-	}
-	begin := time.Now()
-	e.mu.Lock()
-	last := e.counted[t.no]
-	e.mu.Unlock()
-	if begin.Before(last.until) {
-		return last.counts, nil
-	}
-	counts, err := count(ctx, e.reader, t)
-	took := time.Since(begin)
-	if err != nil || counts.Pending+counts.Running+counts.Done+counts.Dead+counts.Removed < manyTasks {
-		return counts, e.wrap("counting", err)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.counted, func(_ int64, old counted) bool { return old.until.Before(begin) }) // of dropped topics, too
-	e.counted[t.no] = counted{counts, time.Now().Add(max(countKept, 10*took))}
-	return counts, nil
+	return call(ctx, e, "counting", func() (engine.Counts, error) {
+		t, err := existing(ctx, e.reader, topic)
+		if err != nil {
+			return engine.Counts{}, err
+		}
+		begin := time.Now()
+		e.mu.Lock()
+		last := e.counted[t.no]
+		e.mu.Unlock()
+		if begin.Before(last.until) {
+			return last.counts, nil
+		}
+		counts, err := count(ctx, e.reader, t)
+		took := time.Since(begin)
+		if err != nil || counts.Pending+counts.Running+counts.Done+counts.Dead+counts.Removed < manyTasks {
+			return counts, err
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		maps.DeleteFunc(e.counted, func(_ int64, old counted) bool { return old.until.Before(begin) }) // of dropped topics, too
+		e.counted[t.no] = counted{counts, time.Now().Add(max(countKept, 10*took))}
+		return counts, nil
+	})
 }
 
 // countQuery reads the action times of those tasks only that may be due.
 const countQuery = "SELECT state, count(*), sum(at <= ?2 AND due <= ?2), coalesce(min(CASE WHEN at <= ?2 AND due <= ?2 THEN max(at, due) END), 0)" +
 	" FROM hw_tasks WHERE topic = ?1 GROUP BY state"
 
-func count(ctx context.Context, s session, t *topic) (counts engine.Counts, err error) {
+func count(ctx context.Context, s *session, t *topic) (counts engine.Counts, err error) {
 	at := now()
 	err = each(ctx, s, countQuery, []any{t.no, at}, func(rows *sql.Rows) error {
 		var state engine.State
@@ -106,98 +104,68 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err := query.Check(); err != nil {
 		return engine.Page{}, err
 	}
-	limit := cmp.Or(query.Limit, 100)
 	from, err := parsePlace(query.Cursor)
 	if err != nil {
 		return engine.Page{}, err
 	}
-	if err := e.enter(ctx); err != nil {
-		return engine.Page{}, err
-	}
-	defer e.use.RUnlock()
-	t, err := topicOf(ctx, e.reader, query.Topic)
-	if err != nil || t == nil {
-		return engine.Page{}, e.wrap("listing tasks", err)
-	}
-	var page engine.Page
-	bytes := 0
-	for rounds, look := 1, limit; ; rounds, look = rounds+1, max(limit, chunk) {
-		l, err := list(ctx, e.reader, t, query, from, limit-len(page.Tasks), look, engine.MaxPageBytes-bytes)
-		for part := range slices.Chunk(l.passed, chunk) {
-			if err == nil {
-				err = e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, part) })
+	query.Limit = cmp.Or(query.Limit, 100)
+	return call(ctx, e, "listing tasks", func() (engine.Page, error) {
+		t, err := topicOf(ctx, e.reader, query.Topic)
+		if err != nil || t == nil {
+			return engine.Page{}, err
+		}
+		page, moved, err := list(ctx, e.reader, t, query, from)
+		if err != nil || !moved {
+			return page, err
+		}
+		for range refileRounds - 1 { // the look above is one, too
+			moved, err := e.refile(ctx, movedQuery, t.no, int64(engine.Pending), from.at, from.seq, max(query.Limit, chunk))
+			if err != nil {
+				return engine.Page{}, err
+			}
+			if moved == 0 {
+				break
 			}
 		}
-		if err != nil {
-			return engine.Page{}, e.wrap("listing tasks", err)
-		}
-		page.Tasks, bytes = append(page.Tasks, l.tasks...), bytes+l.bytes
-		if !l.more {
-			return page, nil
-		}
-		if from = l.end; len(page.Tasks) == limit || rounds == refileRounds || bytes > engine.MaxPageBytes-engine.MaxPayload {
-			page.Next = from.String()
-			return page, nil
-		}
-	}
+		page, _, err = list(ctx, e.reader, t, query, from)
+		return page, err
+	})
 }
 
-// listQuery begins in the index at its cursor. For "(at, seq) > (?3, ?4)" it would begin at the first task of that time.
-const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at = ?3 AND seq > ?4" +
-	" UNION ALL SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0"
-
-// briefListQuery has the sizes of the payloads in their places. SQLite knows these without reading them.
-var briefListQuery = strings.ReplaceAll(listQuery, "payload", "length(payload)")
-
-// listed is a part of a list.
-type listed struct {
-	tasks  []engine.Task
-	bytes  int
-	more   bool    // whether there may be more after end
-	end    place   // of the part, in the index too
-	passed []int64 // moved tasks: the index has them in the part, and they come after it
+// pageQuery begins in the index at its cursor. For "(at, seq) > (?3, ?4)" it would begin at the first task of that time.
+func pageQuery(columns string) string {
+	return "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at = ?3 AND seq > ?4" +
+		" UNION ALL SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0"
 }
 
-// list looks at up to look tasks in the order of the index, and returns at most limit of them, with at most so many bytes.
-func list(ctx context.Context, s session, t *topic, query engine.Query, from place, limit, look, bytes int) (l listed, err error) {
-	var found []row
-	l.end = from
-	text := listQuery
+var (
+	listQuery  = pageQuery(columns)
+	movedQuery = "SELECT seq FROM (" + pageQuery("seq, at, due") + ") WHERE due > at"
+
+	// briefListQuery has the sizes of the payloads in their places. SQLite knows these without reading them.
+	briefListQuery = strings.ReplaceAll(listQuery, "payload", "length(payload)")
+)
+
+// list returns a page in the order of the index. It ends before the first moved task, and tells of it: the task comes later.
+func list(ctx context.Context, s *session, t *topic, query engine.Query, from place) (page engine.Page, moved bool, err error) {
+	bytes, last, text := 0, from, listQuery
 	if query.OmitPayload {
 		text = briefListQuery
 	}
-	err = each(ctx, s, text, []any{t.no, int64(query.State), from.at, from.seq, look + 1}, func(rows *sql.Rows) error {
+	err = each(ctx, s, text, []any{t.no, int64(query.State), from.at, from.seq, query.Limit + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)
 		if err != nil {
 			return err
 		}
-		if bytes -= len(r.Payload); len(found) == look || bytes < 0 {
-			l.more = true
+		bytes += len(r.Payload)
+		if moved = r.Until.UnixMilli() != r.at; moved || len(page.Tasks) == query.Limit || bytes > engine.MaxPageBytes {
+			page.Next = last.String()
 			return errEnough
 		}
-		found = append(found, r)
-		l.end = place{r.at, r.seq}
+		page.Tasks, last = append(page.Tasks, r.Task), place{r.at, r.seq}
 		return nil
 	})
-	if err != nil {
-		return l, err
-	}
-	until := func(r row) place { return place{r.Until.UnixMilli(), r.seq} }
-	slices.SortFunc(found, func(a, b row) int { return until(a).compare(until(b)) })
-	if len(found) > limit {
-		if last := until(found[limit-1]); !l.more || last.compare(l.end) < 0 {
-			l.more, l.end = true, last
-		}
-	}
-	for _, r := range found {
-		switch {
-		case !l.more || until(r).compare(l.end) <= 0:
-			l.tasks, l.bytes = append(l.tasks, r.Task), l.bytes+len(r.Payload)
-		case place{r.at, r.seq}.compare(l.end) <= 0:
-			l.passed = append(l.passed, r.seq)
-		}
-	}
-	return l, nil
+	return page, moved, err
 }
 
 // upcomingQuery merges both states, each in the order of the index. A task moved to a later time
@@ -220,41 +188,41 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 	if limit < 1 {
 		return page, fmt.Errorf("%w: limit %d of a page, must be positive", engine.ErrArgument, limit)
 	}
-	if err := e.enter(ctx); err != nil {
-		return page, err
-	}
-	defer e.use.RUnlock()
-	t, err := existing(ctx, e.reader, topic)
-	if err != nil {
-		return page, e.wrap("reading what is due soon", err)
-	}
-	if cursor == "" {
-		_ = e.refilePassed(ctx, t, until) // the page is right without it
-	}
-	condition, args := inSlots(t, slots)
-	var last place
-	err = each(ctx, e.reader, upcomingQuery(numbered(condition, 6)), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
-		if len(page.Wanted) == limit {
-			page.Next, page.Until = last.String(), time.UnixMilli(last.at)
-			return nil
+	return call(ctx, e, "reading what is due soon", func() (page engine.UpcomingPage, err error) {
+		t, err := existing(ctx, e.reader, topic)
+		if err != nil {
+			return page, err
 		}
-		var w engine.Wanted
-		var at int64
-		err := rows.Scan(&w.ID, &w.Version, &at, &last.at, &last.seq)
-		w.At = time.UnixMilli(at)
-		page.Wanted = append(page.Wanted, w)
-		return err
+		if cursor == "" {
+			// Tasks whose earlier times have passed are filed at their later ones. Else each scan would read them again.
+			_, _ = e.refile(ctx, "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?",
+				t.no, now(), lookAhead, engine.Millis(until)) // the page is right without it
+		}
+		condition, args := inSlots(t, slots, t.no, from.at, from.seq, engine.Millis(until), limit+1)
+		var last place
+		err = each(ctx, e.reader, upcomingQuery(condition), args, func(rows *sql.Rows) error {
+			if len(page.Wanted) == limit {
+				page.Next, page.Until = last.String(), time.UnixMilli(last.at)
+				return nil
+			}
+			var w engine.Wanted
+			var at int64
+			err := rows.Scan(&w.ID, &w.Version, &at, &last.at, &last.seq)
+			w.At = time.UnixMilli(at)
+			page.Wanted = append(page.Wanted, w)
+			return err
+		})
+		return page, err
 	})
-	return page, e.wrap("reading what is due soon", err)
 }
 
-// refilePassed files tasks at their later times if their earlier ones have passed, and the later ones do not come
-// before until. Else each scan would read them again.
-func (e *Engine) refilePassed(ctx context.Context, t *topic, until time.Time) error {
-	moved, err := integers(ctx, e.reader, "SELECT seq FROM (SELECT seq, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ? ORDER BY at, seq LIMIT ? + 0) WHERE due >= ?",
-		t.no, now(), lookAhead, engine.Millis(until))
-	if err != nil || len(moved) == 0 {
-		return err
+// refile files moved tasks found by a query for their numbers, and returns how many there are.
+func (e *Engine) refile(ctx context.Context, query string, args ...any) (int, error) {
+	moved, err := column[int64](ctx, e.reader, query, args...)
+	for part := range slices.Chunk(moved, chunk) {
+		if err == nil {
+			err = e.write(ctx, func(s *session) error { return fileAtDue(context.Background(), s, part) })
+		}
 	}
-	return e.write(ctx, func(s session) error { return fileAtDue(context.Background(), s, moved) })
+	return len(moved), err
 }

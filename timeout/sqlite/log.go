@@ -9,7 +9,7 @@ import (
 )
 
 // remember adds the last attempt of a task to the log, with its outcome.
-func remember(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+func remember(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	var started any
 	if !outcome.Started.IsZero() {
 		started = outcome.Started.UnixMicro()
@@ -21,22 +21,16 @@ func remember(ctx context.Context, s session, t *topic, h *held, outcome engine.
 
 // Executions implements engine.Log.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	var log []engine.Execution
-	err := each(ctx, e.reader, `SELECT version, attempt, node, started, took, x.state, error FROM hw_executions x, hw_topics t
-		WHERE t.name = ? AND x.topic = t.no AND x.id = ? ORDER BY x.no DESC LIMIT ? + 0`,
-		[]any{key.Topic, key.ID, max(limit, 0)}, func(rows *sql.Rows) error {
-			var x engine.Execution
-			var started sql.NullInt64
-			err := rows.Scan(&x.Version, &x.Attempt, &x.Node, &started, &x.Took, &x.As, &x.Error)
-			if started.Valid {
-				x.Started = time.UnixMicro(started.Int64)
-			}
-			log = append(log, x)
-			return err
-		})
-	return log, e.wrap("reading the log", err)
+	return call(ctx, e, "reading the log", func() ([]engine.Execution, error) {
+		return collect(ctx, e.reader, `SELECT version, attempt, node, started, took, x.state, error FROM hw_executions x, hw_topics t
+			WHERE t.name = ? AND x.topic = t.no AND x.id = ? ORDER BY x.no DESC LIMIT ? + 0`,
+			[]any{key.Topic, key.ID, max(limit, 0)}, func(rows *sql.Rows) (x engine.Execution, err error) {
+				var started sql.NullInt64
+				err = rows.Scan(&x.Version, &x.Attempt, &x.Node, &started, &x.Took, &x.As, &x.Error)
+				if started.Valid {
+					x.Started = time.UnixMicro(started.Int64)
+				}
+				return x, err
+			})
+	})
 }

@@ -12,20 +12,12 @@ import (
 
 // Beat implements engine.Members.
 func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.View{}, err
-	}
-	defer e.use.RUnlock()
-	var view engine.View
-	err := e.write(ctx, func(s session) error {
-		var err error
-		view, err = beat(context.Background(), s, node, engine.CeilMillis(ttl))
-		return err
+	return transaction(ctx, e, "beating", func(ctx context.Context, s *session) (engine.View, error) {
+		return beat(ctx, s, node, engine.CeilMillis(ttl))
 	})
-	return view, e.wrap("beating", err)
 }
 
-func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.View, error) {
+func beat(ctx context.Context, s *session, node engine.Node, ttl int64) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics) // nil is null
 	if err != nil {
 		return engine.View{}, err
@@ -55,7 +47,7 @@ func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.V
 	return v, err
 }
 
-func view(ctx context.Context, s session) (engine.View, error) {
+func view(ctx context.Context, s *session) (engine.View, error) {
 	var v engine.View
 	err := each(ctx, s, "SELECT name, topics, ttl FROM hw_members ORDER BY no", nil, func(rows *sql.Rows) error {
 		var node engine.Node
@@ -75,13 +67,8 @@ func view(ctx context.Context, s session) (engine.View, error) {
 
 // Leave implements engine.Members.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.use.RUnlock()
-	err := e.write(ctx, func(s session) error {
-		_, err := s.ExecContext(context.Background(), "DELETE FROM hw_members WHERE name = ?", name)
-		return err
+	_, err := transaction(ctx, e, "leaving", func(ctx context.Context, s *session) (sql.Result, error) {
+		return s.ExecContext(ctx, "DELETE FROM hw_members WHERE name = ?", name)
 	})
-	return e.wrap("leaving", err)
+	return err
 }

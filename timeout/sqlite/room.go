@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,12 +43,12 @@ func reserveStep() int64 { return reserveSize() / reserveSteps }
 type reserve struct {
 	path string
 
-	lock  chan struct{} // held while the file is changed and the fields below are used
-	short error         // error of the last try to fill the file
-	again time.Time     // earliest start of the next try
+	lock  lock      // held while the file is changed and the fields below are used
+	short error     // error of the last try to fill the file
+	again time.Time // earliest start of the next try
 }
 
-func newReserve(path string) *reserve { return &reserve{path: path, lock: make(chan struct{}, 1)} }
+func newReserve(path string) *reserve { return &reserve{path: path, lock: make(lock, 1)} }
 
 // length returns the length of the file in bytes. It is zero if the file is missing or can't be
 // seen.
@@ -62,12 +63,10 @@ func (r *reserve) length() int64 {
 // fill gives the reserve its full length. After a failure it does nothing for a while, because
 // each try writes until the disk is full. The error wraps engine.ErrFull if the disk has no room.
 func (r *reserve) fill(ctx context.Context) error {
-	select {
-	case r.lock <- struct{}{}:
-		defer func() { <-r.lock }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := r.lock.take(ctx); err != nil {
+		return err
 	}
+	defer r.lock.free()
 	before := r.length()
 	if before >= reserveSize() {
 		return nil
@@ -127,8 +126,8 @@ func (r *reserve) grow(ctx context.Context, length int64) (err error) {
 
 // release shortens the reserve by a step, and reports whether it did.
 func (r *reserve) release() bool {
-	r.lock <- struct{}{}
-	defer func() { <-r.lock }()
+	_ = r.lock.take(context.Background())
+	defer r.lock.free()
 	length := r.length()
 	return length > 0 && os.Truncate(r.path, max(length-reserveStep(), 0)) == nil
 }
@@ -164,8 +163,8 @@ func (e *Engine) makeRoom(ctx context.Context, failures int) bool {
 	if failures > 1 && !e.reserve.release() {
 		return false
 	}
-	e.lock <- struct{}{}
-	defer func() { <-e.lock }()
+	_ = e.lock.take(context.Background())
+	defer e.lock.free()
 	_, _ = one(ctx, e.writer, "PRAGMA wal_checkpoint(RESTART)", nil, new(int), new(int), new(int)) // the next write shows its effect
 	return true
 }
@@ -173,12 +172,10 @@ func (e *Engine) makeRoom(ctx context.Context, failures int) bool {
 // Ready implements engine.Engine. It writes a row in the same way as Set. So on a full disk it
 // returns engine.ErrFull, though tasks can still be leased, finished and removed.
 func (e *Engine) Ready(ctx context.Context) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.use.RUnlock()
-	return e.wrap("being ready", e.add(ctx, func(s session) error {
-		_, err := s.ExecContext(context.Background(), "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('ready', ?)", now())
-		return err
-	}))
+	_, err := call(ctx, e, "being ready", func() (sql.Result, error) {
+		return within(ctx, e.add, func(ctx context.Context, s *session) (sql.Result, error) {
+			return s.ExecContext(ctx, "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('ready', ?)", now())
+		})
+	})
+	return err
 }

@@ -51,26 +51,26 @@ type found struct {
 	seq     int64
 	id      string
 	state   engine.State
-	at, due int64
+	due     int64
 	version int64
 	logged  bool // whether the log may have an attempt
 }
 
 // answer returns the answer of a verb that changes nothing.
 func (f *found) answer() engine.Answer {
-	if f == nil {
+	if f == nil || f.state == engine.None {
 		return engine.Answer{}
 	}
 	return engine.Answer{Was: f.state, Version: f.version, Due: time.UnixMilli(f.due)}
 }
 
 // find reads the existing tasks of a topic, by id.
-func find(ctx context.Context, s session, topic int64, ids []string) (map[string]*found, error) {
+func find(ctx context.Context, s *session, topic int64, ids []string) (map[string]*found, error) {
 	all := make(map[string]*found)
-	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts + calls > 0 OR error <> '' FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+	err := each(ctx, s, "SELECT seq, id, state, due, version, attempts + calls > 0 OR error <> '' FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
 		[]any{topic, array(ids)}, func(rows *sql.Rows) error {
 			f := new(found)
-			err := rows.Scan(&f.seq, &f.id, &f.state, &f.at, &f.due, &f.version, &f.logged)
+			err := rows.Scan(&f.seq, &f.id, &f.state, &f.due, &f.version, &f.logged)
 			all[f.id] = f
 			return err
 		})
@@ -80,7 +80,7 @@ func find(ctx context.Context, s session, topic int64, ids []string) (map[string
 // numbers takes count numbers from the counter, and returns the first. The counter is never
 // behind the clock, in microseconds. A power cut may take commits back, after others have seen
 // their numbers.
-func numbers(ctx context.Context, s session, count int) (int64, error) {
+func numbers(ctx context.Context, s *session, count int) (int64, error) {
 	var last int64
 	_, err := one(ctx, s, "UPDATE hw_meta SET value = max(value, ?) + ? WHERE name = 'number' RETURNING value",
 		[]any{time.Now().UnixMicro(), count}, &last)
@@ -88,7 +88,7 @@ func numbers(ctx context.Context, s session, count int) (int64, error) {
 }
 
 // forget deletes the logs of tasks.
-func forget(ctx context.Context, s session, topic int64, ids []string) error {
+func forget(ctx context.Context, s *session, topic int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -19,7 +19,7 @@ const onlyOld = "sql/0006_record.sql"
 
 // migrate brings the tables to the newest version. The transaction must hold the write lock. So
 // two processes that open the file at the same time migrate it once.
-func migrate(ctx context.Context, s session) error {
+func migrate(ctx context.Context, s *session) error {
 	names, err := fs.Glob(migrations, "sql/*.sql")
 	if err != nil {
 		return err

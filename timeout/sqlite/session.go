@@ -20,81 +20,73 @@ import (
 // rest of BusyTimeout, and watches ctx meanwhile.
 const firstBusy = 20 * time.Millisecond
 
-// session executes statements, on one of the engine's own connections or in a caller's
-// transaction. A limit is written as "LIMIT ? + 0". For a plain "LIMIT ?", SQLite looks at the
+// session executes statements, on one or more connections or in a caller's transaction. It prepares each
+// statement once. A limit is written as "LIMIT ? + 0". For a plain "LIMIT ?", SQLite looks at the
 // value when it plans a statement, and plans it anew for each call.
-type session interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// prepared is a session on one or more connections, or in a caller's transaction. It prepares each
-// statement once.
-type prepared struct {
+type session struct {
 	on interface {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	}
-	mu    sync.Mutex // guards stmts
-	stmts map[string]*sql.Stmt
+	stmts sync.Map // by text
 }
 
-func (p *prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	p.mu.Lock()
-	stmt := p.stmts[query]
-	p.mu.Unlock()
-	if stmt != nil {
-		return stmt, nil
+func (s *session) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt, found := s.stmts.Load(query); found {
+		return stmt.(*sql.Stmt), nil
 	}
-	stmt, err := p.on.PrepareContext(ctx, query) // may wait for a connection
+	stmt, err := s.on.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if first := p.stmts[query]; first != nil {
+	first, there := s.stmts.LoadOrStore(query, stmt)
+	if there {
 		stmt.Close()
-		return first, nil
 	}
-	if p.stmts == nil {
-		p.stmts = make(map[string]*sql.Stmt)
-	}
-	p.stmts[query] = stmt
-	return stmt, nil
+	return first.(*sql.Stmt), nil
 }
 
 // ExecContext executes a prepared statement.
-func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	stmt, err := p.stmt(ctx, query)
+func (s *session) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	stmt, err := s.stmt(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	return stmt.ExecContext(ctx, args...)
 }
 
-// QueryContext executes a prepared statement.
-func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := p.stmt(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return stmt.QueryContext(ctx, args...)
-}
-
 // close closes the statements.
-func (p *prepared) close() error {
+func (s *session) close() error {
 	var failures []error
-	for _, stmt := range p.stmts {
-		failures = append(failures, stmt.Close())
+	for _, stmt := range s.stmts.Range {
+		failures = append(failures, stmt.(*sql.Stmt).Close())
 	}
 	return errors.Join(failures...)
 }
 
+// lock is a mutex. It is not waited for beyond the end of a context.
+type lock chan struct{}
+
+func (l lock) take(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l lock) free() { <-l }
+
 // write calls do in one transaction. If the disk is full and makeRoom finds room, write calls do
 // again, as often as that happens.
-func (e *Engine) write(ctx context.Context, do func(session) error) error {
+func (e *Engine) write(ctx context.Context, do func(*session) error) error {
+	return e.persist(ctx, do, func(failures int) bool { return e.makeRoom(ctx, failures) })
+}
+
+// persist calls do in one transaction, and again as long as the disk is full and room finds some after so many failures.
+func (e *Engine) persist(ctx context.Context, do func(*session) error, room func(failures int) bool) error {
 	for failures := 1; ; failures++ {
-		err := e.transact(ctx, do)
-		if !isFull(err) || !e.makeRoom(ctx, failures) {
+		if err := e.transact(ctx, do); !isFull(err) || !room(failures) {
 			return err
 		}
 	}
@@ -103,35 +95,27 @@ func (e *Engine) write(ctx context.Context, do func(session) error) error {
 // add is write for transactions that add data, so a full disk refuses them. They may reuse the
 // room of deleted rows, and get at most one step of the reserve, for the log. A larger
 // transaction would leave too little for others.
-func (e *Engine) add(ctx context.Context, do func(session) error) error {
+func (e *Engine) add(ctx context.Context, do func(*session) error) error {
 	if err := e.room(ctx); err != nil {
 		return err
 	}
-	for failures := 1; ; failures++ {
-		err := e.transact(ctx, do)
-		if !isFull(err) {
-			return err
-		}
+	return e.persist(ctx, do, func(failures int) bool {
 		if failures > 2 || !e.reusable(ctx) {
 			e.reserve.release() // all processes see the shorter reserve
-			return err
+			return false
 		}
-		if !e.makeRoom(ctx, failures) {
-			return err
-		}
-	}
+		return e.makeRoom(ctx, failures)
+	})
 }
 
 // transact calls do in one transaction. It waits for this engine's other transactions until ctx
 // ends, and for other processes until BusyTimeout at most. It does not interrupt a transaction
 // that has begun, because transactions are short.
-func (e *Engine) transact(ctx context.Context, do func(session) error) error {
-	select {
-	case e.lock <- struct{}{}:
-		defer func() { <-e.lock }()
-	case <-ctx.Done():
-		return ctx.Err()
+func (e *Engine) transact(ctx context.Context, do func(*session) error) error {
+	if err := e.lock.take(ctx); err != nil {
+		return err
 	}
+	defer e.lock.free()
 	background := context.Background()
 	begin := func() error {
 		_, err := e.writer.ExecContext(background, "BEGIN IMMEDIATE")
@@ -204,8 +188,12 @@ func (e *Engine) wrap(what string, err error) error {
 var errEnough = errors.New("enough")
 
 // each calls scan for every row, until scan returns an error.
-func each(ctx context.Context, s session, query string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := s.QueryContext(ctx, query, args...)
+func each(ctx context.Context, s *session, query string, args []any, scan func(*sql.Rows) error) error {
+	stmt, err := s.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return err
 	}
@@ -224,7 +212,7 @@ func each(ctx context.Context, s session, query string, args []any, scan func(*s
 
 // one reads the row of a query into the destinations, and reports whether there was one. Of
 // several rows the last one stays.
-func one(ctx context.Context, s session, query string, args []any, into ...any) (bool, error) {
+func one(ctx context.Context, s *session, query string, args []any, into ...any) (bool, error) {
 	found := false
 	err := each(ctx, s, query, args, func(rows *sql.Rows) error {
 		found = true
@@ -233,13 +221,29 @@ func one(ctx context.Context, s session, query string, args []any, into ...any) 
 	return found, err
 }
 
+// collect returns what scan reads from every row.
+func collect[R any](ctx context.Context, s *session, query string, args []any, scan func(*sql.Rows) (R, error)) (all []R, err error) {
+	err = each(ctx, s, query, args, func(rows *sql.Rows) error {
+		one, err := scan(rows)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+// column returns the values of a query for one column.
+func column[R any](ctx context.Context, s *session, query string, args ...any) ([]R, error) {
+	return collect(ctx, s, query, args, func(rows *sql.Rows) (value R, err error) { return value, rows.Scan(&value) })
+}
+
 // affect executes a statement and returns the number of changed rows.
-func affect(ctx context.Context, s session, query string, args ...any) (int64, error) {
+func affect(ctx context.Context, s *session, query string, args ...any) (int, error) {
 	result, err := s.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	changed, err := result.RowsAffected()
+	return int(changed), err
 }
 
 // array returns a list for json_each.

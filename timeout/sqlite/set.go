@@ -16,83 +16,73 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 }
 
 // verb executes at most chunk things in one transaction.
-type verb[T any] func(ctx context.Context, s session, things []T) ([]engine.Answer, error)
+type verb[T, R any] func(ctx context.Context, s *session, things []T) ([]R, error)
 
-// inChunks executes a verb in as many transactions as it needs.
-func inChunks[T any](ctx context.Context, e *Engine, write func(context.Context, func(session) error) error, what string, things []T, do verb[T]) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	answers := make([]engine.Answer, 0, len(things))
-	for part := range slices.Chunk(things, chunk) {
-		var some []engine.Answer
-		err := write(ctx, func(s session) (err error) {
-			some, err = do(context.Background(), s, part)
-			return err
-		})
-		if err != nil {
-			return nil, e.wrap(what, err)
+// inChunks executes a verb in as many transactions as it needs. With an error it returns the answers of those before.
+func inChunks[T, R any](ctx context.Context, e *Engine, write writing, what string, things []T, do verb[T, R]) ([]R, error) {
+	return call(ctx, e, what, func() ([]R, error) {
+		answers := make([]R, 0, len(things))
+		for part := range slices.Chunk(things, chunk) {
+			some, err := within(ctx, write, func(ctx context.Context, s *session) ([]R, error) { return do(ctx, s, part) })
+			if err != nil {
+				return answers, err
+			}
+			answers = append(answers, some...)
+			e.changed.Add(1)
 		}
-		answers = append(answers, some...)
-		e.changed.Add(1)
-	}
-	return answers, nil
+		return answers, nil
+	})
 }
 
-// byTopic calls do once for each topic of the things, with their places. The topic is nil if it
-// does not exist.
-func byTopic[T any](ctx context.Context, s session, things []T, topicOfThing func(T) string, do func(*topic, []int) error) error {
-	places := make(map[string][]int, 1)
+// byTopic calls do once for each topic of the things, with their places, and with their ids in the same order. The topic is
+// nil if it does not exist.
+func byTopic[T any](ctx context.Context, s *session, things []T, keyOf func(T) engine.Key, do func(t *topic, places []int, ids []string) error) error {
+	places, ids := make(map[string][]int, 1), make(map[string][]string, 1)
 	var names []string
 	for i, thing := range things {
-		name := topicOfThing(thing)
-		if places[name] == nil {
-			names = append(names, name)
+		key := keyOf(thing)
+		if places[key.Topic] == nil {
+			names = append(names, key.Topic)
 		}
-		places[name] = append(places[name], i)
+		places[key.Topic], ids[key.Topic] = append(places[key.Topic], i), append(ids[key.Topic], key.ID)
 	}
 	for _, name := range names {
 		t, err := topicOf(ctx, s, name)
 		if err != nil {
 			return err
 		}
-		if err := do(t, places[name]); err != nil {
+		if err := do(t, places[name], ids[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func set(ctx context.Context, s session, tasks []engine.Task) ([]engine.Answer, error) {
+func set(ctx context.Context, s *session, tasks []engine.Task) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(tasks))
 	version, err := numbers(ctx, s, len(tasks))
 	if err != nil {
 		return nil, err
 	}
 	at := now()
-	err = byTopic(ctx, s, tasks, func(t engine.Task) string { return t.Topic }, func(t *topic, places []int) error {
+	err = byTopic(ctx, s, tasks, engine.Task.Key, func(t *topic, places []int, ids []string) error {
 		if t == nil {
 			for _, i := range places {
 				answers[i].Err = noTopic(tasks[i].Topic)
 			}
 			return nil
 		}
-		return setIn(ctx, s, t, tasks, places, version, at, answers)
+		there, err := find(ctx, s, t.no, ids)
+		if err != nil {
+			return err
+		}
+		return setIn(ctx, s, t, tasks, places, there, version, at, answers)
 	})
 	return answers, err
 }
 
 // setIn sets the tasks of one topic. The version of a task is version plus its place.
-func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places []int, version, at int64, answers []engine.Answer) error {
-	ids := make([]string, len(places))
-	for n, i := range places {
-		ids[n] = tasks[i].ID
-	}
-	there, err := find(ctx, s, t.no, ids)
-	if err != nil {
-		return err
-	}
+func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, places []int, there map[string]*found, version, at int64, answers []engine.Answer) error {
 	last := make(map[string]int, len(places)) // by id: place of the stored task
 	var stale []string                        // ids with a log
 	for _, i := range places {
@@ -154,7 +144,7 @@ var insertQueries = func() map[int]string {
 }()
 
 // insert writes tasks, with setColumns values each. It overwrites existing tasks.
-func insert(ctx context.Context, s session, values []any) error {
+func insert(ctx context.Context, s *session, values []any) error {
 	for _, size := range insertSizes {
 		for n := size * setColumns; len(values) >= n; values = values[n:] {
 			if _, err := s.ExecContext(ctx, insertQueries[size], values[:n]...); err != nil {

@@ -22,7 +22,7 @@ type held struct {
 
 // heldBy returns the running task of each token. It is nil if the token's lease is not the last
 // one of its task. The tasks come first in the join, by their numbers: CROSS JOIN keeps that order.
-func heldBy(ctx context.Context, s session, tokens []engine.Token) ([]*held, error) {
+func heldBy(ctx context.Context, s *session, tokens []engine.Token) ([]*held, error) {
 	all := make([]*held, len(tokens))
 	seqs := make([]int64, 0, len(tokens))
 	for _, token := range tokens {
@@ -51,7 +51,7 @@ func heldBy(ctx context.Context, s session, tokens []engine.Token) ([]*held, err
 }
 
 // settle settles leases. It reports for each whether it was the last lease of its task.
-func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome, at int64) ([]bool, error) {
+func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome, at int64) ([]bool, error) {
 	settled := make([]bool, len(outcomes))
 	if len(outcomes) == 0 {
 		return settled, nil
@@ -75,11 +75,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 		settled[i] = true
 		if outcomes[i].As != engine.Done {
 			again = again || outcomes[i].As == engine.Pending
-			settleOne := fail
-			if outcomes[i].Anew && outcomes[i].As == engine.Pending {
-				settleOne = renew
-			}
-			if err := settleOne(ctx, s, t, h, outcomes[i], at); err != nil {
+			if err := fail(ctx, s, t, h, outcomes[i], at); err != nil {
 				return nil, err
 			}
 			continue
@@ -101,79 +97,47 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles a failed attempt. The action time is not after the time of the next attempt, even
-// if the clock was stepped back meanwhile. Otherwise the task would wait for the action time
-// again.
-func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
-	if outcome.Refund && outcome.As == engine.Pending {
-		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = min(due, ?1), lease = 0, attempts = attempts - 1 WHERE seq = ?2",
-			outcome.DueAt(at), h.seq)
-		return err
+// fail settles a failed attempt, one that is handed back, or the last one of a life. Unless another life begins, the action time
+// is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task would wait for
+// the action time again.
+func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+	state, until, logs, change := outcome.As, at, true, "due = min(due, ?2), error = ?3"
+	if state == engine.Pending {
+		until = outcome.DueAt(at)
 	}
-	state, until := engine.Dead, at
-	if outcome.As == engine.Pending {
-		state, until = engine.Pending, outcome.DueAt(at)
+	switch {
+	case state == engine.Pending && outcome.Anew:
+		change = "due = ?2, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3"
+		if outcome.As = engine.Dead; outcome.Error == "" {
+			outcome.As, logs = engine.Done, t.Retain > 0
+		}
+	case state == engine.Pending && outcome.Refund:
+		change, logs = "due = min(due, ?2), attempts = attempts - 1", false
 	}
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = min(due, ?2), lease = 0, error = ?3 WHERE seq = ?4",
-		int64(state), until, outcome.Error, h.seq)
-	if err != nil {
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, lease = 0, "+change+" WHERE seq = ?4", int64(state), until, outcome.Error, h.seq)
+	if err != nil || !logs {
 		return err
 	}
 	return remember(ctx, s, t, h, outcome, at)
 }
 
-// renew begins the next life of a task.
-func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3 WHERE seq = ?2",
-		outcome.DueAt(at), h.seq, outcome.Error)
-	outcome.As = engine.Done
-	if outcome.Error != "" {
-		outcome.As = engine.Dead
-	}
-	if err == nil && (t.Retain > 0 || outcome.As == engine.Dead) {
-		err = remember(ctx, s, t, h, outcome, at)
-	}
-	return err
-}
-
 // Extend implements engine.Engine.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	answers := make([]bool, 0, len(tokens))
-	for len(answers) < len(tokens) {
-		var some []bool
-		err := e.write(ctx, func(s session) (err error) {
-			part := tokens[len(answers):min(len(answers)+chunk, len(tokens))]
-			some, err = extend(context.Background(), s, part, engine.CeilMillis(lease))
-			return err
-		})
-		if err != nil {
-			return nil, e.wrap("extending leases", err)
+	span := engine.CeilMillis(lease)
+	return inChunks(ctx, e, e.write, "extending leases", tokens, func(ctx context.Context, s *session, tokens []engine.Token) ([]bool, error) {
+		all, err := heldBy(ctx, s, tokens)
+		answers := make([]bool, len(tokens))
+		var seqs []int64
+		for i, h := range all {
+			if h != nil {
+				answers[i] = true
+				seqs = append(seqs, h.seq)
+			}
 		}
-		answers = append(answers, some...)
-	}
-	return answers, nil
-}
-
-func extend(ctx context.Context, s session, tokens []engine.Token, lease int64) ([]bool, error) {
-	all, err := heldBy(ctx, s, tokens)
-	if err != nil {
-		return nil, err
-	}
-	answers := make([]bool, len(tokens))
-	var seqs []int64
-	for i, h := range all {
-		if h != nil {
-			answers[i] = true
-			seqs = append(seqs, h.seq)
+		if err != nil || len(seqs) == 0 {
+			return answers, err
 		}
-	}
-	if len(seqs) == 0 {
-		return answers, nil
-	}
-	_, err = s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?, span = ? WHERE seq IN (SELECT value FROM json_each(?))", now()+lease, lease, array(seqs))
-	return answers, err
+		_, err = s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?, span = ? WHERE seq IN (SELECT value FROM json_each(?))", now()+span, span, array(seqs))
+		return answers, err
+	})
 }

@@ -26,7 +26,7 @@ func newStepped(t *testing.T) *stepped {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.other.Close()) })
 	r.lease("x")
-	require.NoError(t, r.e.write(t.Context(), func(s session) error {
+	require.NoError(t, r.e.write(t.Context(), func(s *session) error {
 		_, err := s.ExecContext(t.Context(), "UPDATE hw_tasks SET at = at + 3600000")
 		return err
 	}))
@@ -57,7 +57,7 @@ func (r *stepped) meanwhile(write func(context.Context) error) {
 
 // all reads numbers as times.
 func (r *stepped) all(query string) (times []time.Time) {
-	numbers, err := integers(r.Context(), r.e.reader, query)
+	numbers, err := column[int64](r.Context(), r.e.reader, query)
 	require.NoError(r, err)
 	for _, milli := range numbers {
 		times = append(times, time.UnixMilli(milli))
@@ -87,7 +87,7 @@ func TestALeaseThatEndsBeforeTheActionTimeIsFound(t *testing.T) {
 		batch, err := e.Expire(t.Context(), ask)
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
-		require.NoError(t, e.write(t.Context(), func(s session) error {
+		require.NoError(t, e.write(t.Context(), func(s *session) error {
 			_, err := s.ExecContext(t.Context(), "UPDATE hw_tasks SET due = due + 3600000")
 			return err
 		}))

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -24,7 +26,7 @@ func parseTopic(no int64, config string) (*topic, error) {
 }
 
 // topicOf reads a topic. It returns nil if there is no such topic.
-func topicOf(ctx context.Context, s session, name string) (*topic, error) {
+func topicOf(ctx context.Context, s *session, name string) (*topic, error) {
 	var no int64
 	var config string
 	found, err := one(ctx, s, "SELECT no, config FROM hw_topics WHERE name = ?", []any{name}, &no, &config)
@@ -34,58 +36,46 @@ func topicOf(ctx context.Context, s session, name string) (*topic, error) {
 	return parseTopic(no, config)
 }
 
-// existing is topicOf for a topic that has to be there: a missing one is ErrNotFound.
-func existing(ctx context.Context, s session, name string) (*topic, error) {
+// existing is topicOf for a topic that has to be there: a missing one is ErrNotFound. With an error it returns no settings.
+func existing(ctx context.Context, s *session, name string) (*topic, error) {
 	t, err := topicOf(ctx, s, name)
-	if err == nil && t == nil {
-		err = noTopic(name)
+	if t == nil {
+		return new(topic), cmp.Or(err, noTopic(name))
 	}
-	return t, err
+	return t, nil
 }
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // SetTopic implements engine.Engine.
 func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Topic{}, err
-	}
-	defer e.use.RUnlock()
-	if onlyNew { // the usual case writes nothing
-		t, err := topicOf(ctx, e.reader, wanted.Name)
-		if err != nil {
-			return engine.Topic{}, e.wrap("reading topic "+wanted.Name, err)
+	return call(ctx, e, "setting topic "+wanted.Name, func() (engine.Topic, error) {
+		if onlyNew { // the usual case writes nothing
+			if t, err := existing(ctx, e.reader, wanted.Name); !errors.Is(err, engine.ErrNotFound) {
+				return t.Topic, err
+			}
 		}
-		if t != nil {
-			return t.Topic, nil
-		}
-	}
-	var kept engine.Topic
-	err := e.write(ctx, func(s session) error {
-		var err error
-		kept, err = setTopic(context.Background(), s, wanted, onlyNew)
-		return err
+		return within(ctx, e.write, func(ctx context.Context, s *session) (engine.Topic, error) {
+			return setTopic(ctx, s, wanted, onlyNew)
+		})
 	})
-	return kept, e.wrap("setting topic "+wanted.Name, err)
 }
 
-func setTopic(ctx context.Context, s session, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	t, err := topicOf(ctx, s, wanted.Name)
-	switch {
-	case err != nil:
-		return engine.Topic{}, err
-	case t != nil && onlyNew:
-		return t.Topic, nil
-	case t != nil:
-		if wanted, err = wanted.In(t.Topic); err != nil {
-			return t.Topic, err
-		}
+func setTopic(ctx context.Context, s *session, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
+	t, err := existing(ctx, s, wanted.Name)
+	if err == nil && !onlyNew {
+		wanted, err = wanted.In(t.Topic)
+	} else if errors.Is(err, engine.ErrNotFound) {
+		onlyNew, err = false, nil
+	}
+	if err != nil || onlyNew {
+		return t.Topic, err
 	}
 	return keep(ctx, s, wanted.WithDefaults())
 }
 
 // keep writes a topic.
-func keep(ctx context.Context, s session, topic engine.Topic) (engine.Topic, error) {
+func keep(ctx context.Context, s *session, topic engine.Topic) (engine.Topic, error) {
 	config, err := json.Marshal(topic)
 	if err != nil {
 		return engine.Topic{}, err
@@ -100,81 +90,56 @@ func keep(ctx context.Context, s session, topic engine.Topic) (engine.Topic, err
 
 // Pause implements engine.Engine.
 func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Topic{}, err
-	}
-	defer e.use.RUnlock()
-	var kept engine.Topic
-	err := e.write(ctx, func(s session) error {
-		t, err := existing(context.Background(), s, name)
+	return transaction(ctx, e, "pausing topic "+name, func(ctx context.Context, s *session) (engine.Topic, error) {
+		t, err := existing(ctx, s, name)
 		if err != nil {
-			return err
+			return t.Topic, err
 		}
 		t.Paused = paused
-		kept, err = keep(context.Background(), s, t.Topic)
-		return err
+		return keep(ctx, s, t.Topic)
 	})
-	return kept, e.wrap("pausing topic "+name, err)
 }
 
 // Topics implements engine.Engine.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	all, err := topics(ctx, e.reader)
-	kept := make([]engine.Topic, len(all))
-	for i, t := range all {
-		kept[i] = t.Topic
-	}
-	return kept, e.wrap("reading topics", err)
+	return call(ctx, e, "reading topics", func() ([]engine.Topic, error) {
+		all, err := topics(ctx, e.reader)
+		kept := make([]engine.Topic, len(all))
+		for i, t := range all {
+			kept[i] = t.Topic
+		}
+		return kept, err
+	})
 }
 
 // topics reads all topics, by name.
-func topics(ctx context.Context, s session) ([]*topic, error) {
-	var all []*topic
-	err := each(ctx, s, "SELECT no, config FROM hw_topics WHERE name IS NOT NULL ORDER BY name", nil, func(rows *sql.Rows) error {
+func topics(ctx context.Context, s *session) ([]*topic, error) {
+	return collect(ctx, s, "SELECT no, config FROM hw_topics WHERE name IS NOT NULL ORDER BY name", nil, func(rows *sql.Rows) (*topic, error) {
 		var no int64
 		var config string
 		if err := rows.Scan(&no, &config); err != nil {
-			return err
+			return nil, err
 		}
-		t, err := parseTopic(no, config)
-		all = append(all, t)
-		return err
+		return parseTopic(no, config)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
 }
 
 // DropTopic implements engine.Engine. The topic is gone at once. Its tasks are deleted in many
 // short transactions. If ctx ends before that, Upkeep deletes the rest.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.use.RUnlock()
-	var t *topic
-	err := e.write(ctx, func(s session) (err error) {
-		if t, err = existing(context.Background(), s, name); err != nil {
-			return err
+	_, err := call(ctx, e, "dropping topic "+name, func() (int, error) {
+		left, err := within(ctx, e.write, func(ctx context.Context, s *session) (int, error) {
+			return affect(ctx, s, "UPDATE hw_topics SET name = NULL WHERE name = ?", name)
+		})
+		if err == nil && left == 0 {
+			err = noTopic(name)
 		}
-		_, err = s.ExecContext(context.Background(), "UPDATE hw_topics SET name = NULL WHERE no = ?", t.no)
-		return err
+		for left > 0 && err == nil && ctx.Err() == nil {
+			if left, err = e.clear(ctx); ctx.Err() != nil {
+				err = nil // the topic is gone
+			}
+		}
+		return left, err
 	})
-	if err == nil {
-		e.mu.Lock()
-		delete(e.counted, t.no)
-		e.mu.Unlock()
-	}
-	for more := err == nil; more && err == nil && ctx.Err() == nil; {
-		more, err = e.clear(ctx, t.no)
-		if ctx.Err() != nil {
-			err = nil // the topic is gone
-		}
-	}
-	return e.wrap("dropping topic "+name, err)
+	return err
 }

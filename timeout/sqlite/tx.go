@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -31,17 +32,16 @@ func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]eng
 	return inTx(ctx, tx, "removing tasks", removals, remove)
 }
 
-func inTx[T interface{ Check() error }](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]engine.Answer, error) {
+func inTx[T interface{ Check() error }](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T, engine.Answer]) ([]engine.Answer, error) {
 	for _, thing := range things {
 		if err := thing.Check(); err != nil {
 			return nil, err
 		}
 	}
-	s := &prepared{on: tx}
+	s := &session{on: tx}
 	defer func() { _ = s.close() }() // the transaction closes them, too
 	answers := make([]engine.Answer, 0, len(things))
-	for len(answers) < len(things) {
-		part := things[len(answers):min(len(answers)+chunk, len(things))]
+	for part := range slices.Chunk(things, chunk) {
 		some, err := do(ctx, s, part)
 		if err != nil {
 			return nil, fmt.Errorf("timeout/sqlite: %s: %w", what, err)

@@ -24,29 +24,25 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 	return inChunks(ctx, e, e.write, "replaying tasks", keys, replay)
 }
 
-// change calls do for each existing task, topic by topic, with its place in keys. If a key comes
-// again, do gets the same found, with its own changes.
-func change(ctx context.Context, s session, keys []engine.Key, do func(t *topic, i int, f *found) error, end func(*topic) error) error {
-	return byTopic(ctx, s, keys, func(k engine.Key) string { return k.Topic }, func(t *topic, places []int) error {
+// change calls do for the existing tasks of each topic, with their places. If a key comes again, do gets the same found, with
+// its own changes.
+func change[T any](ctx context.Context, s *session, things []T, keyOf func(T) engine.Key, do func(t *topic, places []int, there []*found) error) error {
+	return byTopic(ctx, s, things, keyOf, func(t *topic, places []int, ids []string) error {
 		if t == nil {
 			return nil
 		}
-		ids := make([]string, len(places))
+		all, err := find(ctx, s, t.no, ids)
+		var existing []int
+		var there []*found
 		for n, i := range places {
-			ids[n] = keys[i].ID
-		}
-		there, err := find(ctx, s, t.no, ids)
-		if err != nil {
-			return err
-		}
-		for _, i := range places {
-			if f := there[keys[i].ID]; f != nil && f.state != engine.None {
-				if err := do(t, i, f); err != nil {
-					return err
-				}
+			if f := all[ids[n]]; f != nil {
+				existing, there = append(existing, i), append(there, f)
 			}
 		}
-		return end(t)
+		if err != nil || len(there) == 0 {
+			return err
+		}
+		return do(t, existing, there)
 	})
 }
 
@@ -58,14 +54,14 @@ const (
 
 // move has a statement for each task. One for all of them is no faster: it has to keep the result of its
 // FROM, and the old pages, for a second pass.
-func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer, error) {
+func move(ctx context.Context, s *session, moves []engine.Move) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(moves))
 	version, err := numbers(ctx, s, len(moves))
 	if err != nil {
 		return nil, err
 	}
 	at := now()
-	err = byTopic(ctx, s, moves, func(m engine.Move) string { return m.Topic }, func(t *topic, places []int) error {
+	err = byTopic(ctx, s, moves, func(m engine.Move) engine.Key { return m.Key }, func(t *topic, places []int, _ []string) error {
 		if t == nil {
 			return nil
 		}
@@ -99,32 +95,27 @@ func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer,
 	return answers, err
 }
 
-func remove(ctx context.Context, s session, removals []engine.Removal) ([]engine.Answer, error) {
+func remove(ctx context.Context, s *session, removals []engine.Removal) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(removals))
-	keys := make([]engine.Key, len(removals))
-	for i, r := range removals {
-		keys[i] = r.Key
-	}
 	at := now()
-	var gone []int64
-	var logged []string
-	err := change(ctx, s, keys, func(t *topic, i int, f *found) error {
-		if !removals[i].Removes(f.state, f.version) {
-			answers[i] = f.answer()
-			return nil
-		}
-		answers[i].Was = f.state
-		gone = append(gone, f.seq)
-		f.state = engine.Removed
-		if t.Retain == 0 {
-			f.state = engine.None
+	err := change(ctx, s, removals, func(r engine.Removal) engine.Key { return r.Key }, func(t *topic, places []int, there []*found) error {
+		var gone []int64
+		var logged []string
+		for n, f := range there {
+			answer := &answers[places[n]]
+			if !removals[places[n]].Removes(f.state, f.version) {
+				*answer = f.answer()
+				continue
+			}
+			answer.Was = f.state
+			gone = append(gone, f.seq)
+			if f.state = engine.Removed; t.Retain == 0 {
+				f.state, f.version, f.due = engine.None, 0, 0
+			}
 			if f.logged {
 				logged = append(logged, f.id)
 			}
 		}
-		return nil
-	}, func(t *topic) error {
-		defer func() { gone, logged = nil, nil }()
 		return end(ctx, s, t, engine.Removed, gone, logged, at)
 	})
 	return answers, err
@@ -132,7 +123,7 @@ func remove(ctx context.Context, s session, removals []engine.Removal) ([]engine
 
 // end ends tasks. If the topic does not retain them, end deletes them, and the logs of the ids in
 // logged.
-func end(ctx context.Context, s session, t *topic, as engine.State, seqs []int64, logged []string, at int64) error {
+func end(ctx context.Context, s *session, t *topic, as engine.State, seqs []int64, logged []string, at int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
@@ -147,74 +138,61 @@ func end(ctx context.Context, s session, t *topic, as engine.State, seqs []int64
 	return forget(ctx, s, t.no, logged)
 }
 
-func replay(ctx context.Context, s session, keys []engine.Key) ([]engine.Answer, error) {
+func replay(ctx context.Context, s *session, keys []engine.Key) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(keys))
 	version, err := numbers(ctx, s, len(keys))
 	if err != nil {
 		return nil, err
 	}
 	at := now()
-	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
-		answers[i] = f.answer()
-		if f.state != engine.Dead {
-			return nil
-		}
-		f.state, f.at, f.due, f.version = engine.Pending, at, at, version+int64(i)
-		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(at)
-		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, calls = calls + attempts, failures = failures + attempts, attempts = 0, lease = 0 WHERE seq = ?4",
-			int64(engine.Pending), at, f.version, f.seq)
-		return err
-	}, func(*topic) error { return nil })
-	return answers, err
-}
-
-// Get implements engine.Engine.
-func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	tasks := make([]engine.Task, len(keys))
-	for i, key := range keys {
-		tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
-	}
-	err := byTopic(ctx, e.reader, keys, func(k engine.Key) string { return k.Topic }, func(t *topic, places []int) error {
-		if t == nil {
-			return nil
-		}
-		for part := range slices.Chunk(places, chunk) {
-			if err := get(ctx, e.reader, t, tasks, part); err != nil {
+	err = change(ctx, s, keys, func(k engine.Key) engine.Key { return k }, func(_ *topic, places []int, there []*found) error {
+		for n, f := range there {
+			answer := &answers[places[n]]
+			*answer = f.answer()
+			if f.state != engine.Dead {
+				continue
+			}
+			f.state, f.due, f.version = engine.Pending, at, version+int64(places[n])
+			answer.Version, answer.Due = f.version, time.UnixMilli(at)
+			if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, calls = calls + attempts, failures = failures + attempts, attempts = 0, lease = 0 WHERE seq = ?4",
+				int64(engine.Pending), at, f.version, f.seq); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, e.wrap("reading tasks", err)
-	}
-	return tasks, nil
+	return answers, err
 }
 
-// get reads the tasks at some places. All of them are of topic t.
-func get(ctx context.Context, s session, t *topic, tasks []engine.Task, places []int) error {
-	ids := make([]string, len(places))
-	for n, i := range places {
-		ids[n] = tasks[i].ID
-	}
-	there := make(map[string]engine.Task, len(places))
-	err := each(ctx, s, "SELECT "+columns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
-		[]any{t.no, array(ids)}, func(rows *sql.Rows) error {
-			r, err := scanTask(rows, t.Name)
-			there[r.ID] = r.Task
-			return err
-		})
-	if err != nil {
-		return err
-	}
-	for _, i := range places {
-		if task, ok := there[tasks[i].ID]; ok {
-			tasks[i] = task
+// Get implements engine.Engine.
+func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	return call(ctx, e, "reading tasks", func() ([]engine.Task, error) {
+		tasks := make([]engine.Task, len(keys))
+		for i, key := range keys {
+			tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
 		}
-	}
-	return nil
+		return tasks, byTopic(ctx, e.reader, keys, func(k engine.Key) engine.Key { return k }, func(t *topic, places []int, ids []string) error {
+			if t == nil {
+				return nil
+			}
+			there := make(map[string]engine.Task, len(places))
+			for part := range slices.Chunk(ids, chunk) {
+				err := each(ctx, e.reader, "SELECT "+columns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+					[]any{t.no, array(part)}, func(rows *sql.Rows) error {
+						r, err := scanTask(rows, t.Name)
+						there[r.ID] = r.Task
+						return err
+					})
+				if err != nil {
+					return err
+				}
+			}
+			for _, i := range places {
+				if task, ok := there[tasks[i].ID]; ok {
+					tasks[i] = task
+				}
+			}
+			return nil
+		})
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -23,11 +25,11 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	defer e.wakers.Add(-1)
 	seen, err := e.changes(ctx, changes{})
 	if err != nil {
-		return e.wrap("listening", err)
+		return err
 	}
 	first, err := e.first(ctx)
 	if err != nil {
-		return e.wrap("listening", err)
+		return err
 	}
 	wake("")
 	for pause := wakeLook; ; {
@@ -51,7 +53,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			return nil
 		}
 		if err != nil {
-			return e.wrap("listening", err)
+			return err
 		}
 		seen = latest
 	}
@@ -61,19 +63,7 @@ const firstQuery = "SELECT name, coalesce((SELECT at FROM hw_tasks WHERE topic =
 
 // first returns for which time the first task of each topic waits, by the times of the index.
 func (e *Engine) first(ctx context.Context) (map[string]int64, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.use.RUnlock()
-	first := make(map[string]int64)
-	err := each(ctx, e.reader, firstQuery, []any{none}, func(rows *sql.Rows) error {
-		var name string
-		var at int64
-		err := rows.Scan(&name, &at)
-		first[name] = at
-		return err
-	})
-	return first, err
+	return call(ctx, e, "listening", func() (map[string]int64, error) { return times(ctx, e.reader, firstQuery, none) })
 }
 
 // changes differs after each change unknown to a center.
@@ -85,30 +75,67 @@ type changes struct {
 
 // changes returns the latest changes. It reads the number only after a new change of other
 // connections.
-func (e *Engine) changes(ctx context.Context, before changes) (c changes, err error) {
-	if err := e.enter(ctx); err != nil {
+func (e *Engine) changes(ctx context.Context, before changes) (changes, error) {
+	return call(ctx, e, "listening", func() (c changes, err error) {
+		if c.own = before.own; e.wakers.Load() > 1 {
+			c.own = e.changed.Load()
+		}
+		if c.others, err = e.version(ctx); err != nil || c.others == before.others {
+			c.number = before.number
+			return c, err
+		}
+		_, err = one(ctx, e.reader, "SELECT value FROM hw_meta WHERE name = 'number'", nil, &c.number)
 		return c, err
-	}
-	defer e.use.RUnlock()
-	if c.own = before.own; e.wakers.Load() > 1 {
-		c.own = e.changed.Load()
-	}
-	if c.others, err = e.version(ctx); err != nil || c.others == before.others {
-		c.number = before.number
-		return c, err
-	}
-	_, err = one(ctx, e.reader, "SELECT value FROM hw_meta WHERE name = 'number'", nil, &c.number)
-	return c, err
+	})
 }
 
 // version returns a number. It differs after each commit of another connection.
 func (e *Engine) version(ctx context.Context) (version int64, err error) {
-	select {
-	case e.lock <- struct{}{}:
-		defer func() { <-e.lock }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := e.lock.take(ctx); err != nil {
+		return 0, err
 	}
+	defer e.lock.free()
 	_, err = one(context.Background(), e.writer, "PRAGMA data_version", nil, &version)
 	return version, err
+}
+
+// peekQuery reads the time of the first task of each topic, in any slot. It takes the times of
+// the index, and a moved task is due later.
+const peekQuery = "SELECT name, min(" +
+	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 1 ORDER BY at LIMIT 1), ?1), " +
+	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 2 ORDER BY at LIMIT 1), ?1)) " +
+	"FROM hw_topics t WHERE name IN (SELECT value FROM json_each(?2))"
+
+// Peek implements engine.Peeker. It looks at all slots of each topic.
+func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, error) {
+	return call(ctx, e, "looking when tasks are due", func() ([]time.Duration, error) {
+		names := make([]string, len(peeks))
+		for i, p := range peeks {
+			names[i] = p.Topic
+		}
+		now := now()
+		first, err := times(ctx, e.reader, peekQuery, none, array(names))
+		all := make([]time.Duration, len(peeks))
+		for i, name := range names {
+			if at, found := first[name]; at == none {
+				all[i] = engine.NothingDue
+			} else if found { // a missing topic has zero
+				all[i] = engine.Wait(at - now)
+			}
+		}
+		return all, err
+	})
+}
+
+// times reads the times of topics.
+func times(ctx context.Context, s *session, query string, args ...any) (map[string]int64, error) {
+	all := make(map[string]int64)
+	err := each(ctx, s, query, args, func(rows *sql.Rows) error {
+		var name string
+		var at int64
+		err := rows.Scan(&name, &at)
+		all[name] = at
+		return err
+	})
+	return all, err
 }
