@@ -32,6 +32,7 @@ func (o *options) validate() error {
 // checkTogether returns an error for settings that don't go together, or need each other. An address beyond loopback needs
 // tokens, unless -insecure allows it.
 func (o *options) checkTogether() error {
+	var broken []error
 	server := len(o.database) > 0 || o.redis != ""
 	for _, rule := range []struct {
 		broken bool
@@ -56,10 +57,10 @@ func (o *options) checkTogether() error {
 		{o.streamsPrefix != streamsPrefix && o.streams == "", fmt.Sprintf("streams-prefix %.60q is there without streams, must be with it", o.streamsPrefix)},
 	} {
 		if rule.broken {
-			return errors.New(rule.says)
+			broken = append(broken, errors.New(rule.says))
 		}
 	}
-	return nil
+	return errors.Join(broken...)
 }
 
 func (o *options) checkTLS() error {
