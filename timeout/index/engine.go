@@ -56,19 +56,10 @@ type Engine struct {
 	cfg   Config
 	clock clock
 
-	mu     sync.Mutex                      // guards the fields below
-	leases shrink.Map[engine.Token, lease] // leases of the index, by the token of the truth's lease
-	loads  shrink.Map[string, *load]       // by topic
-	swept  time.Time                       // time of the last sweep of leases
-	warned time.Time                       // time of the last warning
-
-	aligned time.Time // next check of the index's topics
-}
-
-// lease is a lease of the index. It ends with the truth's lease.
-type lease struct {
-	token engine.Token
-	until time.Time
+	mu      sync.Mutex                // guards the fields below
+	loads   shrink.Map[string, *load] // by topic
+	warned  time.Time                 // time of the last warning
+	aligned time.Time                 // next check of the index's topics
 }
 
 // New returns an engine that keeps tasks in truth and finds them by index. Its Close closes both. An

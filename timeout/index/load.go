@@ -17,10 +17,6 @@ type load struct {
 	slots   []int
 	next    time.Time // time of the next read
 	horizon time.Time // all waiting tasks due before this time are in the index
-
-	// outlasting has the ends of leases in the index, by id. In the last scan these leases lasted
-	// longer than the truth said.
-	outlasting map[string]time.Time
 }
 
 // load reads the tasks due soon, if it is time for another read. It returns the horizon: all tasks
@@ -42,7 +38,7 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 
 	next, horizon, err := time.Time{}, time.Time{}, e.align(ctx, now)
 	if err == nil {
-		next, horizon, err = e.scan(ctx, l, topic, slots, now)
+		next, horizon, err = e.scan(ctx, topic, slots, now)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,15 +76,9 @@ func (e *Engine) unaligned() {
 
 // scan adds to the index the missing tasks due within the window. It returns the time of the next
 // scan, and the horizon: it has seen all tasks due before then.
-func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
+func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
 	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
 	cursor := ""
-	outlasting := make(map[string]time.Time)
-	defer func() {
-		e.mu.Lock()
-		l.outlasting = outlasting
-		e.mu.Unlock()
-	}()
 	for read := 0; ; {
 		limit := min(loadPage, e.cfg.Limit-read)
 		page, err := e.Upcoming(ctx, topic, slots, horizon, cursor, limit)
@@ -100,7 +90,7 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 			entries[i] = e.entry(engine.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
 			entries[i].IfAbsent = true
 		}
-		err = e.add(ctx, l, outlasting, entries)
+		err = e.add(ctx, entries)
 		if errors.Is(err, engine.ErrFull) {
 			return next, earliest(page), nil // the index has left out tasks of this page
 		}
@@ -133,61 +123,23 @@ func earliest(page engine.UpcomingPage) time.Time {
 }
 
 // add puts entries into the index. It writes missing entries, and entries that wait there for
-// another time: the index was not told of the newer version. It also writes an entry if the index
-// was not told of the end of a lease, and keeps the old one. It notes such leases in outlasting.
-func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Time, entries []engine.Task) error {
+// another time: the index was not told of the newer version, or of the end of a lease.
+func (e *Engine) add(ctx context.Context, entries []engine.Task) error {
 	answers, full := e.put(ctx, entries)
 	if full != nil && !errors.Is(full, engine.ErrFull) {
 		return full
 	}
-	var wrong, leased []engine.Task
+	var wrong []engine.Task
 	for i, answer := range answers {
-		entries[i].IfAbsent = false
-		switch {
-		case answer.Err != nil:
-		case answer.Was == engine.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli():
+		if answer.Err == nil && answer.Was == engine.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli() {
+			entries[i].IfAbsent = false
 			wrong = append(wrong, entries[i])
-		case answer.Was == engine.Running:
-			leased = append(leased, entries[i])
 		}
 	}
-	old, err := e.outlasted(ctx, l, outlasting, leased)
-	if err != nil {
-		return err
-	}
-	if _, err := e.put(ctx, append(wrong, old...)); err != nil {
+	if _, err := e.put(ctx, wrong); err != nil {
 		return err
 	}
 	return full
-}
-
-// outlasted returns entries with an outlasting lease: in the index, it lasts longer than in the
-// truth. Two scans in a row must have seen the same lease, because a claim may be under way
-// during one.
-func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]time.Time, leased []engine.Task) (old []engine.Task, err error) {
-	if len(leased) == 0 {
-		return nil, nil
-	}
-	keys := make([]engine.Key, len(leased))
-	for i, entry := range leased {
-		keys[i] = entry.Key()
-	}
-	there, err := e.index.Get(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i, task := range there {
-		if task.State != engine.Running || !task.Until.After(leased[i].Due.Add(clockNoise)) {
-			continue
-		}
-		outlasting[task.ID] = task.Until
-		if before, ok := l.outlasting[task.ID]; ok && before.Equal(task.Until) {
-			old = append(old, leased[i])
-		}
-	}
-	return old, nil
 }
 
 // reload makes the next call read a topic.
