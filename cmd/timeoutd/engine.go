@@ -32,22 +32,18 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 	case len(o.database) == 0 && o.redis != "":
 		return openRedis(ctx, o.redis, o.redisVolatile, log)
 	}
-	table, err := o.openTable(ctx, log)
-	if err != nil || !o.index && o.redis == "" {
-		return table, err
-	}
-	indexed, err := o.openIndex(ctx, table, log)
-	if err != nil {
-		return opened{}, errors.Join(err, table.Close())
-	}
-	return indexed, nil
-}
-
-func (o *options) openTable(ctx context.Context, log *slog.Logger) (opened, error) {
+	var table opened
+	var err error
+	queue, name := o.queue(log)
 	if len(o.database) > 0 {
-		return openPostgres(ctx, o.database, o.listen, log)
+		table, err = openPostgres(ctx, o.database, o.listen, queue, log)
+	} else {
+		table, err = openSQLite(ctx, o.sqlite, o.sync, queue, log)
 	}
-	return openSQLite(ctx, o.sqlite, o.sync, log)
+	if queue != nil {
+		table.name += ", with " + name + " in front of it"
+	}
+	return table, err
 }
 
 // sqlitePath returns the absolute path of a file. An empty path means timeoutd.db in the data directory, which it

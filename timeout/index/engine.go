@@ -108,20 +108,6 @@ func lives(was engine.State) bool {
 	return was == engine.Pending || was == engine.Running || was == engine.Dead
 }
 
-// Parts implements engine.Parted: the parts are those of the truth. The index proposes the due tasks of all parts, whichever is
-// asked.
-func (e *Engine) Parts(topic string, slots []int) []int {
-	if parted, ok := e.Truth.(engine.Parted); ok {
-		return parted.Parts(topic, slots)
-	}
-	return []int{0}
-}
-
-// Part implements engine.Parted.
-func (e *Engine) Part(key engine.Key) int {
-	return engine.PartOf(e.Truth, key)
-}
-
 // Move implements engine.Engine.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	answers, err := e.Truth.Move(ctx, moves)

@@ -16,7 +16,7 @@ const recheck = 20 * time.Millisecond
 // index is away or full, Expire asks the truth for due tasks.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	began := time.Now()
-	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle, Part: ask.Part})
+	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
 	if err != nil {
 		return batch, err
 	}

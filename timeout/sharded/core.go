@@ -15,7 +15,7 @@ import (
 // Patience.
 const chunk = 1000
 
-// core is the engine, without the optional interfaces Waker and Truth.
+// core is the engine, without a Waker.
 type core struct {
 	cfg    Config
 	shards []*shard
@@ -37,7 +37,7 @@ var (
 	_ engine.Parted = (*core)(nil)
 )
 
-func start(ctx context.Context, openers []func(context.Context) (engine.Engine, error), kind kind, own bool, cfg Config) (engine.Engine, error) {
+func start(ctx context.Context, openers []func(context.Context) (engine.Engine, error), wakers, own bool, cfg Config) (engine.Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
@@ -57,7 +57,13 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	for _, s := range e.shards {
 		e.guards.Go(func() { e.guard(s) })
 	}
-	return kind.as(e), nil
+	if wakers {
+		return struct {
+			*core
+			waker
+		}{e, waker{e}}, nil
+	}
+	return e, nil
 }
 
 // enter refuses a call if the engine is closed or the context has ended.
@@ -94,7 +100,7 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 			return err
 		})
 	})
-	return slices.MaxFunc(clocks, time.Time.Compare), unlessSome(errs)
+	return slices.MaxFunc(clocks, time.Time.Compare), allFailed(errs)
 }
 
 // Ready implements engine.Engine: one shard is enough.
@@ -104,7 +110,7 @@ func (e *core) Ready(ctx context.Context) error {
 	}
 	ctx, found := context.WithCancel(ctx)
 	defer found()
-	return unlessSome(e.together(nil, func(s *shard) error {
+	return allFailed(e.together(nil, func(s *shard) error {
 		err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return eng.Ready(ctx) })
 		if err == nil {
 			found() // don't wait for hanging shards
@@ -141,7 +147,7 @@ func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	each := make([]engine.Swept, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			if err := e.align(ctx, s, eng); err != nil {
+			if err := e.alignLater(ctx, s, eng); err != nil {
 				return err
 			}
 			each[s.place], err = eng.Upkeep(ctx)
@@ -151,16 +157,7 @@ func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	for _, one := range each {
 		swept.Add(one)
 	}
-	return swept, unlessSome(errs)
-}
-
-// unlessSome returns the errors if all shards failed, and nil otherwise. The log tells when a
-// shard goes away.
-func unlessSome(errs []error) error {
-	if slices.Contains(errs, nil) {
-		return nil
-	}
-	return errors.Join(errs...)
+	return swept, allFailed(errs)
 }
 
 // Close implements engine.Engine: it closes the shards. It is idempotent.

@@ -171,7 +171,7 @@ func (e *core) reach(ctx context.Context, s *shard) error {
 	if err := e.checkMark(s, m); err != nil {
 		return err
 	}
-	if err := e.align(ctx, s, eng); err != nil {
+	if err := e.alignLater(ctx, s, eng); err != nil {
 		return err
 	}
 	_, err = eng.Set(ctx, []engine.Task{{Topic: engine.Reserved, ID: probeID, Due: never}})

@@ -82,7 +82,7 @@ func tellPartly[A any](answers []A, failed []error) ([]A, error) {
 	return answers, nil
 }
 
-// allFailed returns an error if every part failed. It joins at most ten errors with different texts.
+// allFailed returns the errors if all calls failed, and nil otherwise. It joins at most ten errors with different texts.
 func allFailed(failed []error) error {
 	if len(failed) == 0 || slices.Contains(failed, nil) {
 		return nil
@@ -129,25 +129,14 @@ func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) 
 		return nil, err
 	}
 	var missing []int
-	var names []string
+	var again []engine.Task
 	for i, answer := range answers {
-		if errors.Is(answer.Err, engine.ErrNotFound) {
-			missing = append(missing, i)
-			if name := tasks[i].Topic; !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+		if isNotFound(answer.Err) {
+			missing, again = append(missing, i), append(again, tasks[i])
 		}
 	}
-	if len(missing) == 0 {
+	if len(missing) == 0 || !e.heal(ctx, e.shards[Place(tasks[0].Key(), len(e.shards))], eng) {
 		return answers, nil
-	}
-	s := e.shards[Place(tasks[0].Key(), len(e.shards))]
-	if !e.heal(ctx, s, eng, names...) {
-		return answers, nil
-	}
-	again := make([]engine.Task, len(missing))
-	for n, i := range missing {
-		again[n] = tasks[i]
 	}
 	repeated, err := eng.Set(ctx, again)
 	for n, i := range missing {
