@@ -26,8 +26,10 @@ type core struct {
 	end    context.CancelFunc
 	guards sync.WaitGroup
 
-	mu    sync.Mutex     // guards the fields below
-	list  string         // the name of this list of shards, see mark
+	admitted chan struct{} // closed when found has succeeded
+	list     string        // the name of this list of shards, see mark; stays since then
+
+	mu    sync.Mutex     // guards slots
 	slots map[string]int // by topic, as last read from a shard; without one all shards are asked
 }
 
@@ -42,21 +44,22 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, slots: make(map[string]int)}
+	e := &core{cfg: cfg, own: own, admitted: make(chan struct{}), slots: make(map[string]int)}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
-		e.shards = append(e.shards, newShard(place, open))
+		s := newShard(place, open)
+		e.shards = append(e.shards, s)
+		e.guards.Go(func() { e.guard(s) })
 	}
 	if err := e.found(ctx); err != nil {
 		e.end()
+		e.guards.Wait()
 		if own {
 			err = errors.Join(err, e.closeShards())
 		}
 		return nil, err
 	}
-	for _, s := range e.shards {
-		e.guards.Go(func() { e.guard(s) })
-	}
+	close(e.admitted)
 	if wakers {
 		return struct {
 			*core
@@ -167,15 +170,11 @@ func (e *core) Close() error {
 	return e.closeShards()
 }
 
-// closeShards closes what was opened, or was still being opened at the end.
+// closeShards closes what was opened, at the latest at the end.
 func (e *core) closeShards() error {
 	e.guards.Wait()
 	return errors.Join(e.together(nil, func(s *shard) error {
-		engine := s.known()
-		if s.opening != nil && s.opening.err == nil {
-			engine = s.opening.engine
-		}
-		if engine != nil {
+		if engine := s.known(); engine != nil {
 			return engine.Close()
 		}
 		return nil

@@ -102,21 +102,23 @@ func TestAPullFromNoShardIsAnError(t *testing.T) {
 // The rate counts the tasks of all shards, and a shard that hangs has no share of it.
 func TestTheRateOfPullsIsThatOfAllShards(t *testing.T) {
 	for _, trouble := range []int32{well, hanging} {
-		inBubble(t, func(r *rig) {
-			_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour, Rate: 10})
-			require.NoError(r.t, err)
-			for _, id := range slices.Concat(ids("orders", 3, 200)...) {
-				require.NoError(r.t, r.set(id, 0))
-			}
-			pass(time.Second)
-			r.shards[1].is.Store(trouble)
-			r.pull(1, time.Minute)
-			pass(10 * time.Second)
-			pulled := 0
-			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-				pulled += len(r.pull(100, time.Second))
-			}
-			require.InDelta(r.t, 200, pulled, 20)
+		t.Run(fmt.Sprint(trouble), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour, Rate: 10})
+				require.NoError(r.t, err)
+				for _, id := range slices.Concat(ids("orders", 3, 200)...) {
+					require.NoError(r.t, r.set(id, 0))
+				}
+				pass(time.Second)
+				r.shards[1].is.Store(trouble)
+				r.pull(1, time.Minute)
+				pass(10 * time.Second)
+				pulled := 0
+				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+					pulled += len(r.pull(100, time.Second))
+				}
+				require.InDelta(r.t, 200, pulled, 20)
+			})
 		})
 	}
 }

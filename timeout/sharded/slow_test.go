@@ -46,6 +46,7 @@ type slowRig struct {
 
 func slowBubble(t *testing.T, shards int, f func(r *slowRig)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowRig{t: t}
 		var engines []engine.Engine
