@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -56,10 +56,10 @@ type Engine struct {
 	cfg   Config
 	clock clock
 
-	mu      sync.Mutex                // guards the fields below
-	loads   shrink.Map[string, *load] // by topic
-	warned  time.Time                 // time of the last warning
-	aligned time.Time                 // next check of the index's topics
+	mu      sync.Mutex       // guards the fields below
+	loads   map[string]*load // by topic
+	warned  time.Time        // time of the last warning
+	aligned time.Time        // next check of the index's topics
 }
 
 // New returns an engine that keeps tasks in truth and finds them by index. Its Close closes both. An
@@ -89,6 +89,7 @@ func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
 		Truth: truth,
 		index: &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
 		cfg:   cfg,
+		loads: make(map[string]*load),
 	}, nil
 }
 
@@ -282,15 +283,10 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 func (e *Engine) forget(there map[string]int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var gone []string
-	for name := range e.loads.All() {
-		if _, ok := there[name]; !ok {
-			gone = append(gone, name)
-		}
-	}
-	for _, name := range gone {
-		e.loads.Delete(name)
-	}
+	maps.DeleteFunc(e.loads, func(name string, _ *load) bool {
+		_, ok := there[name]
+		return !ok
+	})
 }
 
 // shadow returns a topic for the index. It is never paused: the truth leases nothing during a pause,

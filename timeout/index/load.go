@@ -23,10 +23,10 @@ type load struct {
 // due before it are in the index.
 func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
 	e.mu.Lock()
-	l := e.loads.Get(topic)
+	l := e.loads[topic]
 	if l == nil {
 		l = new(load)
-		e.loads.Set(topic, l)
+		e.loads[topic] = l
 	}
 	if now.Before(l.next) && l.next.Sub(now) <= e.cfg.Scan && slices.Equal(l.slots, slots) && (l.slots == nil) == (slots == nil) {
 		horizon := l.horizon
@@ -146,7 +146,7 @@ func (e *Engine) add(ctx context.Context, entries []engine.Task) error {
 func (e *Engine) reload(topic string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l := e.loads.Get(topic); l != nil {
+	if l := e.loads[topic]; l != nil {
 		l.next = time.Time{}
 	}
 }
@@ -155,46 +155,39 @@ func (e *Engine) reload(topic string) {
 func (e *Engine) reloadAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range e.loads.All() {
+	for _, l := range e.loads {
 		l.next = time.Time{}
 	}
 }
 
 // Wake implements engine.Waker. It wakes if the index or the truth is a Waker.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
-	indexed, one := e.index.Engine.(engine.Waker)
-	truth, other := e.Truth.(engine.Waker)
 	given := ctx
 	ctx, cancel := context.WithCancel(given)
 	defer cancel()
 	ended := make(chan error, 2)
 	running := 0
-	if one {
-		running++
-		go func() {
-			ended <- indexed.Wake(ctx, func(topic string) {
-				if topic != "" { // the index hears only this process: it can't promise all news
-					wake(topic)
-				}
-			})
-		}()
+	listen := func(to engine.Engine, wake func(topic string)) {
+		if waker, ok := to.(engine.Waker); ok {
+			running++
+			go func() { ended <- waker.Wake(ctx, wake) }()
+		}
 	}
-	if other {
-		running++
-		go func() {
-			ended <- truth.Wake(ctx, func(topic string) {
-				if topic == "" {
-					e.reloadAll()
-				} else {
-					e.reload(topic)
-				}
-				wake(topic)
-			})
-		}()
-	}
+	listen(e.index.Engine, func(topic string) {
+		if topic != "" { // the index hears only this process: it can't promise all news
+			wake(topic)
+		}
+	})
+	listen(e.Truth, func(topic string) {
+		if topic == "" {
+			e.reloadAll()
+		} else {
+			e.reload(topic)
+		}
+		wake(topic)
+	})
 	if running == 0 {
 		<-ctx.Done()
-		return nil
 	}
 	var failure error
 	for range running {

@@ -19,7 +19,6 @@ const chunk = 1000
 type core struct {
 	cfg    Config
 	shards []*shard
-	own    bool // the shards were opened here
 	turn   atomic.Uint32
 	closed atomic.Bool
 	life   context.Context // ends with the engine
@@ -44,7 +43,7 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, admitted: make(chan struct{}), slots: make(map[string]int)}
+	e := &core{cfg: cfg, admitted: make(chan struct{}), slots: make(map[string]int)}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
 		s := newShard(place, open)
@@ -53,8 +52,7 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	}
 	if err := e.found(ctx); err != nil {
 		e.end()
-		e.guards.Wait()
-		if own {
+		if own { // the shards were opened here
 			err = errors.Join(err, e.closeShards())
 		}
 		return nil, err
@@ -93,9 +91,6 @@ func (e *core) together(which func(place int) bool, do func(s *shard) error) []e
 
 // Now implements engine.Engine: it returns the latest of the answering shards' clocks.
 func (e *core) Now(ctx context.Context) (time.Time, error) {
-	if err := e.enter(ctx); err != nil {
-		return time.Time{}, err
-	}
 	clocks := make([]time.Time, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
@@ -108,9 +103,6 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 
 // Ready implements engine.Engine: one shard is enough.
 func (e *core) Ready(ctx context.Context) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
 	ctx, found := context.WithCancel(ctx)
 	defer found()
 	return allFailed(e.together(nil, func(s *shard) error {
@@ -124,9 +116,6 @@ func (e *core) Ready(ctx context.Context) error {
 
 // Beat implements engine.Members with the first shard.
 func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
-	if err := e.enter(ctx); err != nil {
-		return view, err
-	}
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
 		view, err = eng.Beat(ctx, node, ttl)
 		return err
@@ -136,17 +125,11 @@ func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (v
 
 // Leave implements engine.Members with the first shard.
 func (e *core) Leave(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
 	return e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) error { return eng.Leave(ctx, name) })
 }
 
 // Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
 func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
-	if err := e.enter(ctx); err != nil {
-		return swept, err
-	}
 	each := make([]engine.Swept, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {

@@ -53,9 +53,6 @@ func (e *core) asked(topic string, slots []int, part int) (in []bool, inner int)
 
 // Expire implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
 func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	if err := e.enter(ctx); err != nil {
-		return engine.Batch{}, err
-	}
 	if ask.Topic == engine.Reserved {
 		return engine.Batch{}, noTopic(ask.Topic)
 	}

@@ -67,6 +67,9 @@ func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration,
 
 // callLong calls a shard without a time limit of its own.
 func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, engine.Engine) error) error {
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	eng, away, calls := s.engine, s.away, s.calls
 	s.mu.Unlock()
@@ -114,12 +117,14 @@ func (e *core) lose(s *shard, err error) {
 	}
 }
 
-// regain ends a shard's being away.
+// regain ends a shard's being away, if it is.
 func (e *core) regain(s *shard) {
 	s.mu.Lock()
 	before := s.away
-	s.away = nil
-	s.calls, s.hangUp = context.WithCancel(context.Background())
+	if before != nil {
+		s.away = nil
+		s.calls, s.hangUp = context.WithCancel(context.Background())
+	}
 	s.mu.Unlock()
 	if before != nil && !errors.Is(before, errNew) {
 		e.cfg.Logger.Info("timeout/sharded: a shard is back", "shard", s.place+1, "of", len(e.shards))
@@ -179,12 +184,7 @@ func (e *core) check(s *shard) bool {
 		e.lose(s, err)
 		return false
 	}
-	s.mu.Lock()
-	away := s.away
-	s.mu.Unlock()
-	if away != nil {
-		e.regain(s)
-	}
+	e.regain(s)
 	return true
 }
 

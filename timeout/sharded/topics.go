@@ -19,9 +19,6 @@ func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNo
 // shard is away, it gets a new topic when it is back. A change must reach all shards, or SetTopic
 // returns an error. Even then the reached shards are changed, and the others will be.
 func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
-	if err := e.enter(ctx); err != nil {
-		return kept, err
-	}
 	if wanted.Name == engine.Reserved {
 		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, engine.Reserved)
 	}
@@ -73,9 +70,6 @@ func (e *core) wholeOf(share engine.Topic) engine.Topic {
 
 // Pause implements engine.Engine. It is like SetTopic for an existing topic.
 func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine.Topic, err error) {
-	if err := e.enter(ctx); err != nil {
-		return kept, err
-	}
 	if name == engine.Reserved {
 		return kept, noTopic(name)
 	}
@@ -113,9 +107,6 @@ func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
 
 // Topics implements engine.Engine: it returns the topics of the first answering shard.
 func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	var errs []error
 	for _, s := range e.shards {
 		topics, err := e.topicsOf(ctx, s, e.cfg.Patience)
@@ -137,9 +128,6 @@ func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 
 // DropTopic implements engine.Engine. All shards must answer. After an error, call it again.
 func (e *core) DropTopic(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
 	if name == engine.Reserved {
 		return noTopic(name)
 	}
@@ -258,9 +246,6 @@ func (e *core) heal(ctx context.Context, s *shard, eng engine.Engine) bool {
 
 // Count implements engine.Engine. All shards must answer.
 func (e *core) Count(ctx context.Context, topic string) (sum engine.Counts, err error) {
-	if err := e.enter(ctx); err != nil {
-		return sum, err
-	}
 	if topic == engine.Reserved {
 		return sum, noTopic(topic)
 	}

@@ -107,9 +107,6 @@ func isHeld(held bool) bool         { return held }
 
 // Set implements engine.Engine.
 func (e *core) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	answers, err := tell(scatter(ctx, e, tasks, ofTask, nil, func(eng engine.Engine, ctx context.Context, some []engine.Task) ([]engine.Answer, error) {
 		return e.set(ctx, eng, some)
 	}))
@@ -151,33 +148,21 @@ func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) 
 
 // Move implements engine.Engine.
 func (e *core) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tell(scatter(ctx, e, moves, ofMove, nil, engine.Engine.Move))
 }
 
 // Remove implements engine.Engine.
 func (e *core) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tell(scatter(ctx, e, removals, ofRemoval, nil, engine.Engine.Remove))
 }
 
 // Replay implements engine.Engine.
 func (e *core) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tell(scatter(ctx, e, keys, ofKey, nil, engine.Engine.Replay))
 }
 
 // Get implements engine.Engine. If only some shards answer, the error wraps ErrPartial.
 func (e *core) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	tasks, failed := scatter(ctx, e, keys, ofKey, isThere, engine.Engine.Get)
 	for i, key := range keys {
 		if failed[i] != nil || key.Topic == engine.Reserved {
@@ -189,9 +174,6 @@ func (e *core) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error
 
 // Extend implements engine.Engine. If only some shards answer, the error wraps ErrPartial.
 func (e *core) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tellPartly(scatter(ctx, e, tokens, ofToken, isHeld, func(eng engine.Engine, ctx context.Context, some []engine.Token) ([]bool, error) {
 		return eng.Extend(ctx, some, lease)
 	}))
@@ -199,9 +181,6 @@ func (e *core) Extend(ctx context.Context, tokens []engine.Token, lease time.Dur
 
 // Executions implements engine.Log. If the shard is no engine.Log, the error wraps ErrUnsupported.
 func (e *core) Executions(ctx context.Context, key engine.Key, limit int) (log []engine.Execution, err error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	if key.Topic == engine.Reserved {
 		return nil, nil
 	}
