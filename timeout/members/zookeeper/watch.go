@@ -47,9 +47,9 @@ func (m *Members) Watch(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// watch is the state of Watch for one connection. The connection has a session of its own, which ends with it.
-// go-zookeeper would take the watches of a node's session to the next connection, but has a data race there: it may
-// tell the server of a later change than the last one seen, and then does not hear of the changes before.
+// watch is the state of Watch for one connection, whose session ends with it. A node's session must
+// not have watches: go-zookeeper takes them to the next connection with a data race. It may name a
+// later change than the last one seen, and the server then leaves out the changes before.
 type watch struct {
 	m       *Members
 	s       *session
