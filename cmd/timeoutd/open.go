@@ -87,7 +87,7 @@ func (d *databases) oldest(ctx context.Context) (oldest time.Duration, err error
 
 // openShards opens one engine, or several engines with a part of the tasks each. Each has an index in front
 // of it, unless queue is nil.
-func openShards[E engine.Truth](ctx context.Context, at []string, queue openQueue, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
+func openShards[E engine.Primary](ctx context.Context, at []string, queue openQueue, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
 	if queue == nil {
 		return openEach(ctx, at, log, open)
 	}

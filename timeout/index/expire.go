@@ -8,25 +8,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// recheck is the pause before another look at a due task refused by the truth. The topic may be
+// recheck is the pause before another look at a due task refused by the primary. The topic may be
 // just paused, or the clocks may differ.
 const recheck = 20 * time.Millisecond
 
-// Expire implements engine.Engine. The index proposes due tasks, and the truth decides. If the
-// index is away or full, Expire asks the truth for due tasks.
+// Expire implements engine.Engine. The index proposes due tasks, and the primary decides. If the
+// index is away or full, Expire asks the primary for due tasks.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	began := time.Now()
-	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
+	batch, err := e.Primary.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
 	if err != nil {
 		return batch, err
 	}
-	truth := read(batch.Now, began)
+	primary := read(batch.Now, began)
 	e.settled(ctx, ask.Settle, batch.Settled, batch.Now.Add(-time.Since(began)))
 	if ask.Max <= 0 {
 		return batch, nil
 	}
 	if ask.Late > 0 { // the index can't select by lateness
-		return e.fromTruth(ctx, ask, batch)
+		return e.fromPrimary(ctx, ask, batch)
 	}
 	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
 	if err != nil {
@@ -40,12 +40,12 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		e.reload(ask.Topic)
 		e.unaligned()
 		e.warn("timeout/index: the index does not say what is due", err)
-		return e.fromTruth(ctx, ask, batch)
+		return e.fromPrimary(ctx, ask, batch)
 	}
-	if e.clock.compare(truth, read(found.Now, asked)) {
+	if e.clock.compare(primary, read(found.Now, asked)) {
 		e.reloadAll() // the entries in the index have wrong times
 	}
-	batch.Next = horizon // the truth may have more beyond
+	batch.Next = horizon // the primary may have more beyond
 	if next := batch.Now.Add(found.Next.Sub(found.Now)); !found.Next.IsZero() && next.Before(horizon) {
 		batch.Next = next
 	}
@@ -56,20 +56,20 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		return batch, err
 	}
 	for _, leased := range batch.Leased {
-		if leased.Due.After(batch.Now) { // the truth has leased it, so its clock has reached Due
+		if leased.Due.After(batch.Now) { // the primary has leased it, so its clock has reached Due
 			batch.Now = leased.Due
 		}
 	}
 	if !horizon.After(batch.Now) && len(found.Leased) < ask.Max {
-		return e.fromTruth(ctx, ask, batch)
+		return e.fromPrimary(ctx, ask, batch)
 	}
 	return batch, nil
 }
 
-// fromTruth adds due tasks to a batch, as the truth finds them.
-func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
+// fromPrimary adds due tasks to a batch, as the primary finds them.
+func (e *Engine) fromPrimary(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
 	ask.Settle, ask.Max = nil, ask.Max-len(batch.Leased)
-	found, err := e.Truth.Expire(ctx, ask)
+	found, err := e.Primary.Expire(ctx, ask)
 	if err != nil && !errors.Is(err, engine.ErrPartial) {
 		if len(batch.Leased) > 0 {
 			return batch, nil // the caller must get the leased tasks; the error comes again
@@ -83,12 +83,12 @@ func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Bat
 	batch.Died = append(batch.Died, found.Died...)
 	batch.Next = found.Next
 	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {
-		batch.Next = again // Next may leave out tasks before that, if the truth is a Waker
+		batch.Next = again // Next may leave out tasks before that, if the primary is a Waker
 	}
 	return batch, err
 }
 
-// settled tells the index what became of tasks by outcomes that have had an effect. The truth settled the
+// settled tells the index what became of tasks by outcomes that have had an effect. The primary settled the
 // outcomes after began, by its own clock. The index hears of them later, and must not find a task
 // late. So settled turns a wait for a while into a wait until a time.
 func (e *Engine) settled(ctx context.Context, outcomes []engine.Outcome, settled []bool, began time.Time) {
@@ -114,7 +114,7 @@ func (e *Engine) settled(ctx context.Context, outcomes []engine.Outcome, settled
 }
 
 // refresh tells the index the present state of tasks. Two callers that set the same task at the
-// same time can tell the index in the wrong order. Then the truth refuses the index's version, and
+// same time can tell the index in the wrong order. Then the primary refuses the index's version, and
 // refresh mends the entry. If the index can't be told, a scan mends it.
 func (e *Engine) refresh(ctx context.Context, keys []engine.Key) {
 	if len(keys) == 0 {
@@ -142,9 +142,9 @@ func (e *Engine) refresh(ctx context.Context, keys []engine.Key) {
 	}
 }
 
-// claim claims the found tasks in the truth. Then their entries wait in the index again, until the leases end in the
-// truth, or are done. The leases of the index last no longer than a claim: nobody but the truth has to know of a
-// lease. If the index can't be told, the entries come due again, and the truth refuses them.
+// claim claims the found tasks in the primary. Then their entries wait in the index again, until the leases end in the
+// primary, or are done. The leases of the index last no longer than a claim: nobody but the primary has to know of a
+// lease. If the index can't be told, the entries come due again, and the primary refuses them.
 func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, batch *engine.Batch) error {
 	if len(found.Leased) == 0 {
 		return nil
@@ -152,7 +152,7 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 	wanted := make([]engine.Wanted, len(found.Leased))
 	outcomes := make([]engine.Outcome, len(found.Leased))
 	for i, entry := range found.Leased {
-		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
+		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofPrimary(entry.Due)}
 		outcomes[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true}
 	}
 	claimed, failed := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)

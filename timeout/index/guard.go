@@ -56,7 +56,7 @@ func (g *guard) leave(err error) {
 	g.mu.Unlock()
 	switch {
 	case away && !before:
-		g.log.Warn("timeout/index: the index is away, and what is due is looked for in the truth", "err", err)
+		g.log.Warn("timeout/index: the index is away, and what is due is looked for in the primary", "err", err)
 	case before && !away:
 		g.log.Info("timeout/index: the index is back")
 	}

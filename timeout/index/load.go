@@ -50,7 +50,7 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 	return horizon, nil
 }
 
-// align gives the index the truth's topics, once per Config.Scan. Another node may have dropped or
+// align gives the index the primary's topics, once per Config.Scan. Another node may have dropped or
 // grown a topic, and this node's index was not told.
 func (e *Engine) align(ctx context.Context, now time.Time) error {
 	e.mu.Lock()
@@ -160,7 +160,7 @@ func (e *Engine) reloadAll() {
 	}
 }
 
-// Wake implements engine.Waker. It wakes if the index or the truth is a Waker.
+// Wake implements engine.Waker. It wakes if the index or the primary is a Waker.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	given := ctx
 	ctx, cancel := context.WithCancel(given)
@@ -178,7 +178,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			wake(topic)
 		}
 	})
-	listen(e.Truth, func(topic string) {
+	listen(e.Primary, func(topic string) {
 		if topic == "" {
 			e.reloadAll()
 		} else {
@@ -200,9 +200,9 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	return failure
 }
 
-// Executions implements engine.Log if the truth does. Otherwise it returns engine.ErrUnsupported.
+// Executions implements engine.Log if the primary does. Otherwise it returns engine.ErrUnsupported.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
-	log, ok := e.Truth.(engine.Log)
+	log, ok := e.Primary.(engine.Log)
 	if !ok {
 		return nil, engine.ErrUnsupported
 	}

@@ -95,7 +95,7 @@ func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
 	tables := []engine.Engine{inFile(t, dir, 0), inFile(t, dir, 1)}
 	var shards []engine.Engine
 	for _, table := range tables {
-		e, err := index.New(table.(engine.Truth), inMemory(t), index.Config{Scan: 100 * time.Millisecond, Logger: silent})
+		e, err := index.New(table.(engine.Primary), inMemory(t), index.Config{Scan: 100 * time.Millisecond, Logger: silent})
 		require.NoError(t, err)
 		shards = append(shards, e)
 	}
