@@ -191,13 +191,9 @@ func (e *core) unused(ctx context.Context, s *shard) error {
 
 // agree refuses shards of different lists.
 func (e *core) agree(marks []mark) error {
-	first := -1
+	first := slices.IndexFunc(marks, func(m mark) bool { return m.Set != "" })
 	for place, m := range marks {
-		switch {
-		case m.Set == "":
-		case first < 0:
-			first = place
-		case m.Set != marks[first].Set:
+		if m.Set != "" && m.Set != marks[first].Set {
 			return fmt.Errorf("%w: shards %d and %d of %d do not belong together: they are of the lists %s and %s", engine.ErrConflict, first+1, place+1, len(marks), marks[first].Set, m.Set)
 		}
 	}

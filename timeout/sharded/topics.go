@@ -163,9 +163,9 @@ func allBut(errs []error, answer error) error {
 
 var errNoFirst = errors.New("the first shard does not tell its topics")
 
-// align makes the topics of a shard those of the first one, and returns when it finds them equal. So of two calls at
-// the same time, the last one to look has copied the last state. The shard's other topics stay: the first shard may
-// have been restored from an earlier time.
+// align makes the topics of a shard those of the first one, and returns when it finds them equal, or has copied all that
+// differ. So of two calls at the same time, the last one to look has copied the last state. The shard's other topics
+// stay: the first shard may have been restored from an earlier time.
 //
 // Within a process, changes of a shard take turns, and each looks in its turn. Otherwise one with an earlier state
 // could resume a topic for a moment, after Pause has returned. Another process still can.
@@ -175,6 +175,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	if s.place == 0 {
 		return nil
 	}
+	var copied []engine.Topic
 	for inTurn := false; ; {
 		have, err := visible(ctx, eng)
 		if err != nil {
@@ -189,7 +190,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 			return fmt.Errorf("%w: %w", errNoFirst, err)
 		}
 		wanted = slices.DeleteFunc(wanted, func(t engine.Topic) bool { return same(t, there[t.Name]) })
-		if len(wanted) == 0 {
+		if len(wanted) == 0 || slices.EqualFunc(wanted, copied, same) {
 			return nil
 		}
 		if !inTurn {
@@ -202,6 +203,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 			inTurn = true
 			continue
 		}
+		copied = wanted
 		for _, topic := range wanted {
 			if err := e.copyTopic(ctx, eng, topic, there[topic.Name].Slots); err != nil {
 				return err
