@@ -16,7 +16,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
@@ -46,22 +45,18 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 	case len(o.database) == 0 && o.redis != "":
 		return openRedis(ctx, o.redis, o.redisVolatile, log)
 	}
-	table, err := o.openTable(ctx, log)
-	if err != nil || !o.index && o.redis == "" {
-		return table, err
-	}
-	indexed, err := o.openIndex(ctx, table, log)
-	if err != nil {
-		return opened{}, errors.Join(err, table.Close())
-	}
-	return indexed, nil
-}
-
-func (o *options) openTable(ctx context.Context, log *slog.Logger) (opened, error) {
+	var table opened
+	var err error
+	queue, name := o.queue(log)
 	if len(o.database) > 0 {
-		return openPostgres(ctx, o.database, o.listen, log)
+		table, err = openPostgres(ctx, o.database, o.listen, queue, log)
+	} else {
+		table, err = openSQLite(ctx, o.sqlite, o.sync, queue, log)
 	}
-	return openSQLite(ctx, o.sqlite, o.sync, log)
+	if queue != nil {
+		table.name += ", with " + name + " in front of it"
+	}
+	return table, err
 }
 
 // sqlitePath returns the absolute path of a file. An empty path means timeoutd.db in the data directory, which it
@@ -118,7 +113,7 @@ func where(text string) string {
 
 // openSQLite opens the files in list. If list is empty, it opens one file in the data
 // directory.
-func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (opened, error) {
+func openSQLite(ctx context.Context, list string, sync bool, queue openQueue, log *slog.Logger) (opened, error) {
 	cfg := sqlite.Config{}
 	if sync {
 		cfg.Sync = sqlite.SyncFull
@@ -135,16 +130,16 @@ func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (
 		}
 		paths = append(paths, path)
 	}
-	engine, err := openShards(ctx, paths, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
+	engine, err := openShards(ctx, paths, queue, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
 		return sqlite.Open(path, cfg)
 	})
 	return opened{Engine: engine, name: "SQLite at " + strings.Join(paths, ", ")}, err
 }
 
 // openPostgres opens the databases of urls. It listens on those of listen, or on urls if there are none.
-func openPostgres(ctx context.Context, urls, listen []string, log *slog.Logger) (opened, error) {
+func openPostgres(ctx context.Context, urls, listen []string, queue openQueue, log *slog.Logger) (opened, error) {
 	var all sync.Map // the engines, by URL
-	engine, err := openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
+	engine, err := openShards(ctx, urls, queue, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
 		cfg := postgres.Config{}
 		if len(listen) > 0 {
 			cfg.ListenURL = listen[slices.Index(urls, url)]
@@ -169,8 +164,30 @@ func openPostgres(ctx context.Context, urls, listen []string, log *slog.Logger) 
 	return opened{Engine: engine, name: "PostgreSQL at " + strings.Join(places, ", "), oldest: oldest}, err
 }
 
-// openShards opens one engine, or several engines with a part of the tasks each.
-func openShards[E engine.Engine](ctx context.Context, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
+// openShards opens one engine, or several engines with a part of the tasks each. Each has an index in front
+// of it, unless queue is nil.
+func openShards[E engine.Primary](ctx context.Context, at []string, queue openQueue, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
+	if queue == nil {
+		return openEach(ctx, at, log, open)
+	}
+	return openEach(ctx, at, log, func(ctx context.Context, one string) (*index.Engine, error) {
+		table, err := open(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		prefix := "timeout-index"
+		if len(at) > 1 {
+			prefix += fmt.Sprintf("-%d", slices.Index(at, one)+1)
+		}
+		front, err := queue(ctx, prefix)
+		if err != nil {
+			return nil, errors.Join(err, table.Close())
+		}
+		return index.New(table, front, index.Config{Logger: log})
+	})
+}
+
+func openEach[E engine.Engine](ctx context.Context, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
 	if len(at) == 1 {
 		e, err := open(ctx, at[0])
 		if err != nil {
@@ -206,30 +223,22 @@ func openRedis(ctx context.Context, url string, mayForget bool, log *slog.Logger
 	return opened{Engine: e, name: "Redis at " + where(url)}, nil
 }
 
-// openIndex puts an index in front of a table: a wheel in memory, or Redis. Its keys in Redis have
-// another prefix than the keys of a Redis used as the only store.
-func (o *options) openIndex(ctx context.Context, table opened, log *slog.Logger) (opened, error) {
-	truth, ok := table.Engine.(engine.Truth)
-	if !ok {
-		return opened{}, timeout.ErrUnsupported
+// openQueue opens the index in front of a table. Its keys in Redis have the prefix: another one than the keys of a Redis
+// used as the only store.
+type openQueue func(ctx context.Context, prefix string) (engine.Engine, error)
+
+// queue returns the index of the options and its name, or nil if they have none: a wheel in memory, or Redis.
+func (o *options) queue(log *slog.Logger) (open openQueue, name string) {
+	switch {
+	case o.index:
+		return func(context.Context, string) (engine.Engine, error) { return memory.New(memory.Config{}) }, "a queue in memory"
+	case o.redis != "":
+		return func(ctx context.Context, prefix string) (engine.Engine, error) {
+			return redis.Open(ctx, o.redis, redis.Config{Prefix: prefix, Logger: log})
+		}, "Redis at " + where(o.redis)
+	default:
+		return nil, ""
 	}
-	var front engine.Engine
-	var err error
-	name := "a queue in memory"
-	if o.index {
-		front, err = memory.New(memory.Config{})
-	} else {
-		name = "Redis at " + where(o.redis)
-		front, err = redis.Open(ctx, o.redis, redis.Config{Prefix: "timeout-index", Logger: log})
-	}
-	if err != nil {
-		return opened{}, err
-	}
-	e, err := index.New(truth, front, index.Config{Logger: log})
-	if err != nil {
-		return opened{}, errors.Join(err, front.Close())
-	}
-	return opened{Engine: e, name: table.name + ", with " + name + " in front of it", oldest: table.oldest}, nil
 }
 
 // openMembers returns the register of nodes, or nil if the engine is the register.

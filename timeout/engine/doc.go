@@ -7,6 +7,6 @@
 // to notice the death. A lease has a number that no other lease ever gets. Only the holder of the last
 // number can settle the task.
 //
-// An engine can do more: [Log], [Waker], [Peeker], [Parted], [Truth], and [Watcher] for its list of nodes. The
+// An engine can do more: [Log], [Waker], [Peeker], [Parted], [Primary], and [Watcher] for its list of nodes. The
 // suite of package enginetest says whether it does all of this right.
 package engine

@@ -436,9 +436,9 @@ func PartOf(e Engine, key Key) int {
 	return 0
 }
 
-// Truth is the interface of engines that allow an index in front: package index finds the due
+// Primary is the interface of engines that allow an index in front: package index finds the due
 // tasks with a wheel or Redis.
-type Truth interface {
+type Primary interface {
 	Engine
 
 	// Upcoming returns the Pending and Running tasks of some slots, or of all if slots is nil,

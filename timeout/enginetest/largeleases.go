@@ -13,7 +13,7 @@ import (
 // LargePayloads checks that payloads of a MiB come a few at a time. A call may ask for a
 // thousand tasks, and neither memory nor other writers should have to bear that. The topic t
 // must exist and have no tasks.
-func LargePayloads(t *testing.T, e engine.Truth) {
+func LargePayloads(t *testing.T, e engine.Primary) {
 	t.Helper()
 	const all = 7
 	for i := range all {

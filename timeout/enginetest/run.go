@@ -41,7 +41,7 @@ type suite struct {
 const atOnce = 8
 
 // Run tests the whole contract on an engine. The engine may have other topics, but no members.
-// The tests of engine.Log, Parted, Peeker, Truth and Waker run if the engine implements them. Run does not
+// The tests of engine.Log, Parted, Peeker, Primary and Waker run if the engine implements them. Run does not
 // close the engine.
 func Run(t *testing.T, e engine.Engine, opts Options) {
 	s := &suite{engine: e, second: e, opts: opts, dead: make(map[string]int)}
@@ -125,7 +125,7 @@ func (s *suite) tests() []test {
 	if _, ok := s.engine.(engine.Peeker); ok {
 		tests = append(tests, test{"Peek", testPeek})
 	}
-	if _, ok := s.engine.(engine.Truth); ok {
+	if _, ok := s.engine.(engine.Primary); ok {
 		tests = append(tests, test{"Upcoming", testUpcoming}, test{"Claim", testClaim}, test{"ClaimedOnce", testClaimedOnce})
 	}
 	return tests

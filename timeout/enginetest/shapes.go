@@ -141,7 +141,7 @@ func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted 
 	var before time.Time
 	cursor := ""
 	for range 1000 {
-		page, err := r.engine.(engine.Truth).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
+		page, err := r.engine.(engine.Primary).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, len(page.Wanted), limit)
 		all = append(all, page.Wanted...)
@@ -211,13 +211,13 @@ func testUpcoming(r *rig) {
 		require.Len(r.t, ids(r.upcoming(nil, newDue.Add(long), limit)), 52)
 		require.Len(r.t, r.upcoming(nil, newDue.Add(5*time.Second), limit), 17)
 	}
-	_, err := r.engine.(engine.Truth).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
+	_, err := r.engine.(engine.Primary).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
 	require.ErrorIs(r.t, err, engine.ErrArgument)
 }
 
 func (r *rig) claim(lease time.Duration, wanted ...engine.Wanted) []engine.Claimed {
 	r.t.Helper()
-	claimed, err := r.engine.(engine.Truth).Claim(r.ctx, r.topic, "claimer", wanted, lease)
+	claimed, err := r.engine.(engine.Primary).Claim(r.ctx, r.topic, "claimer", wanted, lease)
 	require.NoError(r.t, err)
 	require.Len(r.t, claimed, len(wanted))
 	return claimed
@@ -297,7 +297,7 @@ func testClaimedOnce(r *rig) {
 	var times [count]atomic.Int64
 	var claiming sync.WaitGroup
 	for i := range 4 {
-		e := []engine.Engine{r.engine, r.second}[i%2].(engine.Truth)
+		e := []engine.Engine{r.engine, r.second}[i%2].(engine.Primary)
 		claiming.Go(func() {
 			claimed, err := e.Claim(r.ctx, r.topic, fmt.Sprint(i), wanted, long)
 			if err != nil {

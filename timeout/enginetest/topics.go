@@ -250,8 +250,8 @@ func testDropped(r *rig) {
 			require.NoError(r.t, err)
 			require.Empty(r.t, executions)
 		}
-		if truth, ok := e.(engine.Truth); ok {
-			page, _ := truth.Upcoming(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
+		if primary, ok := e.(engine.Primary); ok {
+			page, _ := primary.Upcoming(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
 			require.Empty(r.t, page.Wanted)
 		}
 	}

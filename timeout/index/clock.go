@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// clock knows how far the index's clock is ahead of the truth's. Without a correction the index
-// would find tasks late, or find them early and have them refused by the truth.
+// clock knows how far the index's clock is ahead of the primary's. Without a correction the index
+// would find tasks late, or find them early and have them refused by the primary.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -29,18 +29,18 @@ func read(said, began time.Time) reading {
 
 // compare compares both clocks. It reports whether their difference has changed, and stores the
 // new one.
-func (c *clock) compare(truth, index reading) bool {
-	ahead := index.said.Sub(truth.said) - index.at.Sub(truth.at)
+func (c *clock) compare(primary, index reading) bool {
+	ahead := index.said.Sub(primary.said) - index.at.Sub(primary.at)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if (ahead - c.ahead).Abs() <= truth.slack+index.slack+clockNoise {
+	if (ahead - c.ahead).Abs() <= primary.slack+index.slack+clockNoise {
 		return false
 	}
 	c.ahead = ahead
 	return true
 }
 
-// ofIndex converts a time of the truth's clock to the index's clock.
+// ofIndex converts a time of the primary's clock to the index's clock.
 func (c *clock) ofIndex(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *clock) ofIndex(at time.Time) time.Time {
 	return at
 }
 
-// ofTruth converts a time of the index's clock to the truth's clock.
-func (c *clock) ofTruth(at time.Time) time.Time {
+// ofPrimary converts a time of the index's clock to the primary's clock.
+func (c *clock) ofPrimary(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return at.Add(-c.ahead)

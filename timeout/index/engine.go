@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -21,7 +21,7 @@ type Config struct {
 	// is an error.
 	Window time.Duration
 
-	// Scan is the shortest time between two scans of the truth for tasks missing in the index.
+	// Scan is the shortest time between two scans of the primary for tasks missing in the index.
 	// Scans happen only in Expire (see Poll of timeout.Config). With an index in memory, a task
 	// that another node sets on short notice can be late by Scan. Zero means 1s; less than 10ms
 	// is an error.
@@ -33,7 +33,7 @@ type Config struct {
 	Limit int
 
 	// Patience is the longest time of a call of the index. After that, the index counts as away,
-	// and the engine asks the truth for due tasks. About once a second, one call tries the index
+	// and the engine asks the primary for due tasks. About once a second, one call tries the index
 	// again, and may take this long. Calls that make or drop a topic, and Upkeep, may take five
 	// times as long. Zero means 1s; less than 10ms or more than 20 years is an error.
 	Patience time.Duration
@@ -48,41 +48,32 @@ const (
 	maxPatience = engine.MaxDuration / longer
 )
 
-// Engine is an engine.Engine made of two engines. It embeds the truth for the verbs unrelated to
+// Engine is an engine.Engine made of two engines. It embeds the primary for the verbs unrelated to
 // time.
 type Engine struct {
-	engine.Truth
+	engine.Primary
 	index *guard
 	cfg   Config
 	clock clock
 
-	mu     sync.Mutex                      // guards the fields below
-	leases shrink.Map[engine.Token, lease] // leases of the index, by the token of the truth's lease
-	loads  shrink.Map[string, *load]       // by topic
-	swept  time.Time                       // time of the last sweep of leases
-	warned time.Time                       // time of the last warning
-
-	aligned time.Time // next check of the index's topics
+	mu      sync.Mutex       // guards the fields below
+	loads   map[string]*load // by topic
+	warned  time.Time        // time of the last warning
+	aligned time.Time        // next check of the index's topics
 }
 
-// lease is a lease of the index. It ends with the truth's lease.
-type lease struct {
-	token engine.Token
-	until time.Time
-}
-
-// New returns an engine that keeps tasks in truth and finds them by index. Its Close closes both. An
-// index in memory belongs to this process alone. All engines with the same truth can share an index
+// New returns an engine that keeps tasks in primary and finds them by index. Its Close closes both. An
+// index in memory belongs to this process alone. All engines with the same primary can share an index
 // in Redis; it must have nothing else in it. Neither may be nil. The error wraps engine.ErrArgument.
-func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
+func New(primary engine.Primary, index engine.Engine, cfg Config) (*Engine, error) {
 	cfg.Window = cmp.Or(cfg.Window, 5*time.Second)
 	cfg.Scan = cmp.Or(cfg.Scan, time.Second)
 	cfg.Limit = cmp.Or(cfg.Limit, 100_000)
 	cfg.Patience = cmp.Or(cfg.Patience, time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	switch {
-	case truth == nil || index == nil:
-		return nil, fmt.Errorf("%w: truth or index is nil, must be an engine each", engine.ErrArgument)
+	case primary == nil || index == nil:
+		return nil, fmt.Errorf("%w: primary or index is nil, must be an engine each", engine.ErrArgument)
 	case cfg.Scan < minScan:
 		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", engine.ErrArgument, cfg.Scan, minScan)
 	case cfg.Window < cfg.Scan:
@@ -95,15 +86,16 @@ func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("%w: Limit %d, must be positive", engine.ErrArgument, cfg.Limit)
 	}
 	return &Engine{
-		Truth: truth,
-		index: &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
-		cfg:   cfg,
+		Primary: primary,
+		index:   &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
+		cfg:     cfg,
+		loads:   make(map[string]*load),
 	}, nil
 }
 
 // Set implements engine.Engine. When it returns, tasks due soon are in the index.
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	answers, err := e.Truth.Set(ctx, tasks)
+	answers, err := e.Primary.Set(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -117,23 +109,9 @@ func lives(was engine.State) bool {
 	return was == engine.Pending || was == engine.Running || was == engine.Dead
 }
 
-// Parts implements engine.Parted: the parts are those of the truth. The index proposes the due tasks of all parts, whichever is
-// asked.
-func (e *Engine) Parts(topic string, slots []int) []int {
-	if parted, ok := e.Truth.(engine.Parted); ok {
-		return parted.Parts(topic, slots)
-	}
-	return []int{0}
-}
-
-// Part implements engine.Parted.
-func (e *Engine) Part(key engine.Key) int {
-	return engine.PartOf(e.Truth, key)
-}
-
 // Move implements engine.Engine.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	answers, err := e.Truth.Move(ctx, moves)
+	answers, err := e.Primary.Move(ctx, moves)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +123,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 
 // Replay implements engine.Engine.
 func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	answers, err := e.Truth.Replay(ctx, keys)
+	answers, err := e.Primary.Replay(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +135,7 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 
 // Remove implements engine.Engine.
 func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	answers, err := e.Truth.Remove(ctx, removals)
+	answers, err := e.Primary.Remove(ctx, removals)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +149,7 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	return answers, nil
 }
 
-// follow brings the index up to date with the truth's answers. It writes the tasks due soon, and
+// follow brings the index up to date with the primary's answers. It writes the tasks due soon, and
 // removes the tasks due later. If that fails, a scan mends it.
 func (e *Engine) follow(ctx context.Context, answers []engine.Answer, changed func(int) (engine.Key, bool)) {
 	now, err := e.Now(ctx)
@@ -261,10 +239,10 @@ func (e *Engine) put(ctx context.Context, entries []engine.Task) ([]engine.Answe
 	return answers, err
 }
 
-// attempts is the number of times that an entry may be leased. The truth counts the real attempts.
+// attempts is the number of times that an entry may be leased. The primary counts the real attempts.
 const attempts = 1 << 30
 
-// makeTopics gives the index the truth's topics, with the same number of slots. It reads the
+// makeTopics gives the index the primary's topics, with the same number of slots. It reads the
 // index first. So a topic found only in the index was dropped, and is not just being made.
 func (e *Engine) makeTopics(ctx context.Context) error {
 	there, err := e.index.Topics(ctx)
@@ -305,24 +283,19 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 func (e *Engine) forget(there map[string]int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var gone []string
-	for name := range e.loads.All() {
-		if _, ok := there[name]; !ok {
-			gone = append(gone, name)
-		}
-	}
-	for _, name := range gone {
-		e.loads.Delete(name)
-	}
+	maps.DeleteFunc(e.loads, func(name string, _ *load) bool {
+		_, ok := there[name]
+		return !ok
+	})
 }
 
-// shadow returns a topic for the index. It is never paused: the truth leases nothing during a pause,
+// shadow returns a topic for the index. It is never paused: the primary leases nothing during a pause,
 // and an index in another process would not hear of the end.
 func shadow(topic engine.Topic) engine.Topic {
 	return engine.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts}
 }
 
-// drop removes entries from the index. If that fails, the truth refuses them later.
+// drop removes entries from the index. If that fails, the primary refuses them later.
 func (e *Engine) drop(ctx context.Context, keys []engine.Key) {
 	if len(keys) == 0 {
 		return
@@ -338,7 +311,7 @@ func (e *Engine) drop(ctx context.Context, keys []engine.Key) {
 
 // SetTopic implements engine.Engine. If the index can't be told, the next load mends it.
 func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	kept, err := e.Truth.SetTopic(ctx, topic, onlyNew)
+	kept, err := e.Primary.SetTopic(ctx, topic, onlyNew)
 	if err != nil {
 		return kept, err
 	}
@@ -351,7 +324,7 @@ func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool)
 
 // DropTopic implements engine.Engine.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
-	err := e.Truth.DropTopic(ctx, name)
+	err := e.Primary.DropTopic(ctx, name)
 	if dropped := e.index.DropTopic(ctx, name); dropped != nil && !errors.Is(dropped, engine.ErrNotFound) {
 		e.unaligned()
 		e.warn("timeout/index: a topic is still in the index", dropped)
@@ -361,7 +334,7 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 
 // Upkeep implements engine.Engine. It does the upkeep of both.
 func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
-	swept, err := e.Truth.Upkeep(ctx)
+	swept, err := e.Primary.Upkeep(ctx)
 	if err != nil {
 		return swept, err
 	}
@@ -375,5 +348,5 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 
 // Close closes both. It is idempotent.
 func (e *Engine) Close() error {
-	return errors.Join(e.index.Close(), e.Truth.Close())
+	return errors.Join(e.index.Close(), e.Primary.Close())
 }

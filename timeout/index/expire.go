@@ -8,31 +8,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// recheck is the pause before another look at a due task refused by the truth. The topic may be
+// recheck is the pause before another look at a due task refused by the primary. The topic may be
 // just paused, or the clocks may differ.
 const recheck = 20 * time.Millisecond
 
-// sweepEvery is the time between two sweeps of ended leases.
-const sweepEvery = time.Second
-
-// Expire implements engine.Engine. The index proposes due tasks, and the truth decides. If the
-// index is away or full, Expire asks the truth for due tasks.
+// Expire implements engine.Engine. The index proposes due tasks, and the primary decides. If the
+// index is away or full, Expire asks the primary for due tasks.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	began := time.Now()
-	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle, Part: ask.Part})
+	batch, err := e.Primary.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
 	if err != nil {
 		return batch, err
 	}
-	truth := read(batch.Now, began)
-	done, others := e.settled(ask.Settle, batch.Settled, batch.Now.Add(-time.Since(began)))
-	e.refresh(ctx, others)
+	primary := read(batch.Now, began)
+	e.settled(ctx, ask.Settle, batch.Settled, batch.Now.Add(-time.Since(began)))
 	if ask.Max <= 0 {
-		e.settle(ctx, ask, done)
 		return batch, nil
 	}
 	if ask.Late > 0 { // the index can't select by lateness
-		e.settle(ctx, ask, done)
-		return e.fromTruth(ctx, ask, batch)
+		return e.fromPrimary(ctx, ask, batch)
 	}
 	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
 	if err != nil {
@@ -40,18 +34,18 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	}
 	asked := time.Now()
 	found, err := e.index.Expire(ctx, engine.Ask{
-		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots,
+		Topic: ask.Topic, Node: ask.Node, Max: ask.Max, Lease: min(ask.Lease, e.cfg.Scan), Slots: ask.Slots,
 	})
 	if err != nil {
 		e.reload(ask.Topic)
 		e.unaligned()
 		e.warn("timeout/index: the index does not say what is due", err)
-		return e.fromTruth(ctx, ask, batch)
+		return e.fromPrimary(ctx, ask, batch)
 	}
-	if e.clock.compare(truth, read(found.Now, asked)) {
+	if e.clock.compare(primary, read(found.Now, asked)) {
 		e.reloadAll() // the entries in the index have wrong times
 	}
-	batch.Next = horizon // the truth may have more beyond
+	batch.Next = horizon // the primary may have more beyond
 	if next := batch.Now.Add(found.Next.Sub(found.Now)); !found.Next.IsZero() && next.Before(horizon) {
 		batch.Next = next
 	}
@@ -62,20 +56,20 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		return batch, err
 	}
 	for _, leased := range batch.Leased {
-		if leased.Due.After(batch.Now) { // the truth has leased it, so its clock has reached Due
+		if leased.Due.After(batch.Now) { // the primary has leased it, so its clock has reached Due
 			batch.Now = leased.Due
 		}
 	}
 	if !horizon.After(batch.Now) && len(found.Leased) < ask.Max {
-		return e.fromTruth(ctx, ask, batch)
+		return e.fromPrimary(ctx, ask, batch)
 	}
 	return batch, nil
 }
 
-// fromTruth adds due tasks to a batch, as the truth finds them.
-func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
+// fromPrimary adds due tasks to a batch, as the primary finds them.
+func (e *Engine) fromPrimary(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
 	ask.Settle, ask.Max = nil, ask.Max-len(batch.Leased)
-	found, err := e.Truth.Expire(ctx, ask)
+	found, err := e.Primary.Expire(ctx, ask)
 	if err != nil && !errors.Is(err, engine.ErrPartial) {
 		if len(batch.Leased) > 0 {
 			return batch, nil // the caller must get the leased tasks; the error comes again
@@ -89,57 +83,38 @@ func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Bat
 	batch.Died = append(batch.Died, found.Died...)
 	batch.Next = found.Next
 	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {
-		batch.Next = again // Next may leave out tasks before that, if the truth is a Waker
+		batch.Next = again // Next may leave out tasks before that, if the primary is a Waker
 	}
 	return batch, err
 }
 
-// settled translates outcomes of the truth's leases into outcomes for the index. If another
-// process has the lease in the index, settled returns the task in others. The truth settled the
+// settled tells the index what became of tasks by outcomes that have had an effect. The primary settled the
 // outcomes after began, by its own clock. The index hears of them later, and must not find a task
 // late. So settled turns a wait for a while into a wait until a time.
-func (e *Engine) settled(outcomes []engine.Outcome, settled []bool, began time.Time) (done []engine.Outcome, others []engine.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sweep()
+func (e *Engine) settled(ctx context.Context, outcomes []engine.Outcome, settled []bool, began time.Time) {
+	var ended []engine.Key
+	var again []engine.Move
 	for i, outcome := range outcomes {
-		own := e.leases.Get(outcome.Token)
-		if own.until.IsZero() {
-			if settled[i] {
-				others = append(others, outcome.Token.Key)
-			}
-			continue
+		switch {
+		case !settled[i]:
+		case outcome.As == engine.Pending:
+			due := time.UnixMilli(outcome.DueAt(began.UnixMilli()))
+			again = append(again, engine.Move{Key: outcome.Token.Key, Due: e.clock.ofIndex(due)})
+		default:
+			ended = append(ended, outcome.Token.Key)
 		}
-		e.leases.Delete(outcome.Token)
-		as := outcome.As
-		if as == engine.Dead {
-			as = engine.Done // the index has no use for dead tasks
-		}
-		done = append(done, engine.Outcome{Token: own.token, As: as, Anew: outcome.Anew, Due: e.clock.ofIndex(time.UnixMilli(outcome.DueAt(began.UnixMilli())))})
 	}
-	return done, others
-}
-
-// sweep forgets ended leases: another node settled them, or none did. The caller holds e.mu.
-func (e *Engine) sweep() {
-	now := time.Now()
-	if now.Sub(e.swept) < sweepEvery {
+	e.drop(ctx, ended)
+	if len(again) == 0 {
 		return
 	}
-	e.swept = now
-	var ended []engine.Token
-	for token, own := range e.leases.All() {
-		if now.After(own.until) {
-			ended = append(ended, token)
-		}
-	}
-	for _, token := range ended {
-		e.leases.Delete(token)
+	if _, err := e.index.Move(ctx, again); err != nil {
+		e.warn("timeout/index: tasks that wait again are found by a scan", err)
 	}
 }
 
 // refresh tells the index the present state of tasks. Two callers that set the same task at the
-// same time can tell the index in the wrong order. Then the truth refuses the index's version, and
+// same time can tell the index in the wrong order. Then the primary refuses the index's version, and
 // refresh mends the entry. If the index can't be told, a scan mends it.
 func (e *Engine) refresh(ctx context.Context, keys []engine.Key) {
 	if len(keys) == 0 {
@@ -167,89 +142,46 @@ func (e *Engine) refresh(ctx context.Context, keys []engine.Key) {
 	}
 }
 
-// settle settles leases in the index alone. If that fails, the entries come due again, and the truth
-// refuses them.
-func (e *Engine) settle(ctx context.Context, ask engine.Ask, done []engine.Outcome) {
-	if len(done) == 0 {
-		return
-	}
-	if _, err := e.index.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: done}); err != nil {
-		e.warn("timeout/index: entries stay in the index, and are refused when due", err)
-	}
-}
-
-// claim leases the found tasks in the truth. It settles the refused entries in the index at once.
+// claim claims the found tasks in the primary. Then their entries wait in the index again, until the leases end in the
+// primary, or are done. The leases of the index last no longer than a claim: nobody but the primary has to know of a
+// lease. If the index can't be told, the entries come due again, and the primary refuses them.
 func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, batch *engine.Batch) error {
 	if len(found.Leased) == 0 {
 		return nil
 	}
 	wanted := make([]engine.Wanted, len(found.Leased))
+	outcomes := make([]engine.Outcome, len(found.Leased))
 	for i, entry := range found.Leased {
-		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
+		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofPrimary(entry.Due)}
+		outcomes[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true}
 	}
-	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
-	var refused []engine.Outcome
-	if err != nil {
-		for _, entry := range found.Leased {
-			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true})
-		}
-		e.settle(context.WithoutCancel(ctx), ask, refused)
-		return err
-	}
+	claimed, failed := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	var gone []engine.Key
-	until := time.Now().Add(ask.Lease)
-	e.mu.Lock()
 	for i, c := range claimed {
-		entry := found.Leased[i]
+		entry, outcome := found.Leased[i], &outcomes[i]
 		switch {
 		case c.OK:
-			e.leases.Set(c.Leased.Token, lease{entry.Token, until})
 			batch.Leased = append(batch.Leased, c.Leased)
+			outcome.Due = e.clock.ofIndex(c.Leased.Until)
 		case c.Died:
 			batch.Died = append(batch.Died, entry.Key())
-			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Done})
+			outcome.As = engine.Done
 		case c.At.IsZero():
 			gone = append(gone, entry.Key())
-			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Done})
+			outcome.As = engine.Done
 		case c.At.After(batch.Now):
 			batch.Next = earlier(batch.Next, c.At)
-			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Pending, Due: e.clock.ofIndex(c.At), Refund: true})
+			outcome.Due = e.clock.ofIndex(c.At)
 		default:
 			batch.Next = earlier(batch.Next, batch.Now.Add(recheck))
-			refused = append(refused, engine.Outcome{Token: entry.Token, As: engine.Pending, After: recheck, Refund: true})
+			outcome.After = recheck
 		}
 	}
-	e.mu.Unlock()
-	e.settle(ctx, ask, refused)
+	if _, err := e.index.Expire(context.WithoutCancel(ctx), engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: outcomes}); err != nil {
+		e.warn("timeout/index: entries come due again, and are refused", err)
+	}
 	e.refresh(ctx, gone)
-	return nil
-}
-
-// Extend implements engine.Engine.
-func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, length time.Duration) ([]bool, error) {
-	held, err := e.Truth.Extend(ctx, tokens, length)
-	partial := errors.Is(err, engine.ErrPartial)
-	if err != nil && !partial {
-		return nil, err
-	}
-	var own []engine.Token
-	until := time.Now().Add(length)
-	e.mu.Lock()
-	for i, token := range tokens {
-		if of := e.leases.Get(token); !of.until.IsZero() && held[i] {
-			own = append(own, of.token)
-			e.leases.Set(token, lease{of.token, until})
-		} else if !held[i] && !partial {
-			e.leases.Delete(token)
-		}
-	}
-	e.mu.Unlock()
-	if len(own) > 0 {
-		if _, err := e.index.Extend(ctx, own, length); err != nil {
-			e.warn("timeout/index: leases are not extended in the index", err)
-		}
-	}
-	return held, err
+	return failed
 }
 
 // earlier returns the earlier of two times. A zero a means none.

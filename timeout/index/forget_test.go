@@ -7,11 +7,11 @@ import (
 )
 
 func TestTheLoadsOfDroppedTopicsAreForgotten(t *testing.T) {
-	var e Engine
+	e := Engine{loads: make(map[string]*load)}
 	for _, name := range []string{"kept", "dropped", "dropped too"} {
-		e.loads.Set(name, new(load))
+		e.loads[name] = new(load)
 	}
 	e.forget(map[string]int{"kept": 2, "new": 1})
-	require.Equal(t, 1, e.loads.Len())
-	require.NotNil(t, e.loads.Get("kept"))
+	require.Len(t, e.loads, 1)
+	require.NotNil(t, e.loads["kept"])
 }

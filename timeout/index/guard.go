@@ -56,7 +56,7 @@ func (g *guard) leave(err error) {
 	g.mu.Unlock()
 	switch {
 	case away && !before:
-		g.log.Warn("timeout/index: the index is away, and what is due is looked for in the truth", "err", err)
+		g.log.Warn("timeout/index: the index is away, and what is due is looked for in the primary", "err", err)
 	case before && !away:
 		g.log.Info("timeout/index: the index is back")
 	}
@@ -100,16 +100,12 @@ func (g *guard) Remove(ctx context.Context, removals []engine.Removal) ([]engine
 	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Remove(ctx, removals)) })
 }
 
-func (g *guard) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Task, error) { return g.Engine.Get(ctx, keys) })
+func (g *guard) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Move(ctx, moves)) })
 }
 
 func (g *guard) Expire(ctx context.Context, what engine.Ask) (engine.Batch, error) {
 	return ask(ctx, g, g.patience, func(ctx context.Context) (engine.Batch, error) { return g.Engine.Expire(ctx, what) })
-}
-
-func (g *guard) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]bool, error) { return g.Engine.Extend(ctx, tokens, lease) })
 }
 
 func (g *guard) Topics(ctx context.Context) ([]engine.Topic, error) {

@@ -17,20 +17,16 @@ type load struct {
 	slots   []int
 	next    time.Time // time of the next read
 	horizon time.Time // all waiting tasks due before this time are in the index
-
-	// outlasting has the ends of leases in the index, by id. In the last scan these leases lasted
-	// longer than the truth said.
-	outlasting map[string]time.Time
 }
 
 // load reads the tasks due soon, if it is time for another read. It returns the horizon: all tasks
 // due before it are in the index.
 func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
 	e.mu.Lock()
-	l := e.loads.Get(topic)
+	l := e.loads[topic]
 	if l == nil {
 		l = new(load)
-		e.loads.Set(topic, l)
+		e.loads[topic] = l
 	}
 	if now.Before(l.next) && l.next.Sub(now) <= e.cfg.Scan && slices.Equal(l.slots, slots) && (l.slots == nil) == (slots == nil) {
 		horizon := l.horizon
@@ -42,7 +38,7 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 
 	next, horizon, err := time.Time{}, time.Time{}, e.align(ctx, now)
 	if err == nil {
-		next, horizon, err = e.scan(ctx, l, topic, slots, now)
+		next, horizon, err = e.scan(ctx, topic, slots, now)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +50,7 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 	return horizon, nil
 }
 
-// align gives the index the truth's topics, once per Config.Scan. Another node may have dropped or
+// align gives the index the primary's topics, once per Config.Scan. Another node may have dropped or
 // grown a topic, and this node's index was not told.
 func (e *Engine) align(ctx context.Context, now time.Time) error {
 	e.mu.Lock()
@@ -80,15 +76,9 @@ func (e *Engine) unaligned() {
 
 // scan adds to the index the missing tasks due within the window. It returns the time of the next
 // scan, and the horizon: it has seen all tasks due before then.
-func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
+func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
 	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
 	cursor := ""
-	outlasting := make(map[string]time.Time)
-	defer func() {
-		e.mu.Lock()
-		l.outlasting = outlasting
-		e.mu.Unlock()
-	}()
 	for read := 0; ; {
 		limit := min(loadPage, e.cfg.Limit-read)
 		page, err := e.Upcoming(ctx, topic, slots, horizon, cursor, limit)
@@ -100,7 +90,7 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 			entries[i] = e.entry(engine.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
 			entries[i].IfAbsent = true
 		}
-		err = e.add(ctx, l, outlasting, entries)
+		err = e.add(ctx, entries)
 		if errors.Is(err, engine.ErrFull) {
 			return next, earliest(page), nil // the index has left out tasks of this page
 		}
@@ -133,68 +123,30 @@ func earliest(page engine.UpcomingPage) time.Time {
 }
 
 // add puts entries into the index. It writes missing entries, and entries that wait there for
-// another time: the index was not told of the newer version. It also writes an entry if the index
-// was not told of the end of a lease, and keeps the old one. It notes such leases in outlasting.
-func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Time, entries []engine.Task) error {
+// another time: the index was not told of the newer version, or of the end of a lease.
+func (e *Engine) add(ctx context.Context, entries []engine.Task) error {
 	answers, full := e.put(ctx, entries)
 	if full != nil && !errors.Is(full, engine.ErrFull) {
 		return full
 	}
-	var wrong, leased []engine.Task
+	var wrong []engine.Task
 	for i, answer := range answers {
-		entries[i].IfAbsent = false
-		switch {
-		case answer.Err != nil:
-		case answer.Was == engine.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli():
+		if answer.Err == nil && answer.Was == engine.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli() {
+			entries[i].IfAbsent = false
 			wrong = append(wrong, entries[i])
-		case answer.Was == engine.Running:
-			leased = append(leased, entries[i])
 		}
 	}
-	old, err := e.outlasted(ctx, l, outlasting, leased)
-	if err != nil {
-		return err
-	}
-	if _, err := e.put(ctx, append(wrong, old...)); err != nil {
+	if _, err := e.put(ctx, wrong); err != nil {
 		return err
 	}
 	return full
-}
-
-// outlasted returns entries with an outlasting lease: in the index, it lasts longer than in the
-// truth. Two scans in a row must have seen the same lease, because a claim may be under way
-// during one.
-func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]time.Time, leased []engine.Task) (old []engine.Task, err error) {
-	if len(leased) == 0 {
-		return nil, nil
-	}
-	keys := make([]engine.Key, len(leased))
-	for i, entry := range leased {
-		keys[i] = entry.Key()
-	}
-	there, err := e.index.Get(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i, task := range there {
-		if task.State != engine.Running || !task.Until.After(leased[i].Due.Add(clockNoise)) {
-			continue
-		}
-		outlasting[task.ID] = task.Until
-		if before, ok := l.outlasting[task.ID]; ok && before.Equal(task.Until) {
-			old = append(old, leased[i])
-		}
-	}
-	return old, nil
 }
 
 // reload makes the next call read a topic.
 func (e *Engine) reload(topic string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l := e.loads.Get(topic); l != nil {
+	if l := e.loads[topic]; l != nil {
 		l.next = time.Time{}
 	}
 }
@@ -203,46 +155,39 @@ func (e *Engine) reload(topic string) {
 func (e *Engine) reloadAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range e.loads.All() {
+	for _, l := range e.loads {
 		l.next = time.Time{}
 	}
 }
 
-// Wake implements engine.Waker. It wakes if the index or the truth is a Waker.
+// Wake implements engine.Waker. It wakes if the index or the primary is a Waker.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
-	indexed, one := e.index.Engine.(engine.Waker)
-	truth, other := e.Truth.(engine.Waker)
 	given := ctx
 	ctx, cancel := context.WithCancel(given)
 	defer cancel()
 	ended := make(chan error, 2)
 	running := 0
-	if one {
-		running++
-		go func() {
-			ended <- indexed.Wake(ctx, func(topic string) {
-				if topic != "" { // the index hears only this process: it can't promise all news
-					wake(topic)
-				}
-			})
-		}()
+	listen := func(to engine.Engine, wake func(topic string)) {
+		if waker, ok := to.(engine.Waker); ok {
+			running++
+			go func() { ended <- waker.Wake(ctx, wake) }()
+		}
 	}
-	if other {
-		running++
-		go func() {
-			ended <- truth.Wake(ctx, func(topic string) {
-				if topic == "" {
-					e.reloadAll()
-				} else {
-					e.reload(topic)
-				}
-				wake(topic)
-			})
-		}()
-	}
+	listen(e.index.Engine, func(topic string) {
+		if topic != "" { // the index hears only this process: it can't promise all news
+			wake(topic)
+		}
+	})
+	listen(e.Primary, func(topic string) {
+		if topic == "" {
+			e.reloadAll()
+		} else {
+			e.reload(topic)
+		}
+		wake(topic)
+	})
 	if running == 0 {
 		<-ctx.Done()
-		return nil
 	}
 	var failure error
 	for range running {
@@ -255,9 +200,9 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	return failure
 }
 
-// Executions implements engine.Log if the truth does. Otherwise it returns engine.ErrUnsupported.
+// Executions implements engine.Log if the primary does. Otherwise it returns engine.ErrUnsupported.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
-	log, ok := e.Truth.(engine.Log)
+	log, ok := e.Primary.(engine.Log)
 	if !ok {
 		return nil, engine.ErrUnsupported
 	}

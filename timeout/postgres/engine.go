@@ -20,7 +20,7 @@ import (
 const maxChunk = 1000
 
 // Engine keeps tasks in PostgreSQL: see the package's comment, and engine.Engine for its
-// methods. It is an engine.Log, an engine.Waker and an engine.Truth, too.
+// methods. It is an engine.Log, an engine.Waker and an engine.Primary, too.
 //
 // The engine knows another process's change of a topic after a second at the latest. It knows at
 // once if the topic was paused, dropped or given another number of retries.
@@ -47,11 +47,11 @@ type Engine struct {
 }
 
 var (
-	_ engine.Engine = (*Engine)(nil)
-	_ engine.Log    = (*Engine)(nil)
-	_ engine.Waker  = (*Engine)(nil)
-	_ engine.Peeker = (*Engine)(nil)
-	_ engine.Truth  = (*Engine)(nil)
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Log     = (*Engine)(nil)
+	_ engine.Waker   = (*Engine)(nil)
+	_ engine.Peeker  = (*Engine)(nil)
+	_ engine.Primary = (*Engine)(nil)
 )
 
 func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engine {

@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Upcoming implements engine.Truth. The tasks are in the order of their times, except for those that
+// Upcoming implements engine.Primary. The tasks are in the order of their times, except for those that
 // another transaction changes at that moment.
 func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (engine.UpcomingPage, error) {
 	at, id, err := cursor.Read(after)
@@ -51,7 +51,7 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	return page, nil
 }
 
-// Claim implements engine.Truth. It skips tasks locked by another call at that moment. Of each
+// Claim implements engine.Primary. It skips tasks locked by another call at that moment. Of each
 // thousand tasks it claims at most about 4 MiB of payload: the task over the limit is the last.
 func (e *Engine) Claim(ctx context.Context, name, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	t, err := e.must(ctx, name)

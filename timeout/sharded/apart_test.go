@@ -3,6 +3,7 @@ package sharded_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -86,30 +87,37 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	})
 }
 
+// lateness runs five tasks a second of each shard, and the second shard gets into trouble. It returns the tasks of each
+// shard, and how late they were.
+func (r *rig) lateness(trouble int32) (set [][]string, late map[string]time.Duration) {
+	var mu sync.Mutex
+	late = map[string]time.Duration{}
+	require.NoError(r.t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
+		mu.Lock()
+		defer mu.Unlock()
+		late[task.ID] = time.Since(task.Due)
+		return nil
+	}))
+	set = ids("orders", 3, 100)
+	for _, some := range set {
+		for n, id := range some {
+			require.NoError(r.t, r.set(id, 3*time.Second+time.Duration(n)*200*time.Millisecond))
+		}
+	}
+	pass(2 * time.Second)
+	r.shards[1].is.Store(trouble)
+	pass(30 * time.Second)
+	mu.Lock()
+	defer mu.Unlock()
+	return set, maps.Clone(late)
+}
+
 // A worker asks each shard by itself. If one of them hangs, the tasks of the others run in time.
 func TestAShardThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				var mu sync.Mutex
-				late := map[string]time.Duration{}
-				require.NoError(r.t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
-					mu.Lock()
-					defer mu.Unlock()
-					late[task.ID] = time.Since(task.Due)
-					return nil
-				}))
-				set := ids("orders", 3, 100)
-				for _, some := range set {
-					for n, id := range some {
-						require.NoError(r.t, r.set(id, 3*time.Second+time.Duration(n)*200*time.Millisecond))
-					}
-				}
-				pass(2 * time.Second)
-				r.shards[1].is.Store(trouble)
-				pass(30 * time.Second)
-				mu.Lock()
-				defer mu.Unlock()
+				set, late := r.lateness(trouble)
 				var all []time.Duration
 				for _, id := range slices.Concat(set[0], set[2]) {
 					require.Contains(r.t, late, id)
@@ -128,29 +136,11 @@ func TestAShardThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 // outcomes are told in the end.
 func TestOutcomesThatHangHoldUpNoOtherShard(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		var mu sync.Mutex
-		late := map[string]time.Duration{}
-		require.NoError(r.t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
-			mu.Lock()
-			defer mu.Unlock()
-			late[task.ID] = time.Since(task.Due)
-			return nil
-		}))
-		set := ids("orders", 3, 100)
-		for _, some := range set {
-			for n, id := range some {
-				require.NoError(r.t, r.set(id, 3*time.Second+time.Duration(n)*200*time.Millisecond))
-			}
-		}
-		pass(2 * time.Second)
-		r.shards[1].is.Store(stuck)
-		pass(30 * time.Second)
-		mu.Lock()
+		set, late := r.lateness(stuck)
 		for _, id := range slices.Concat(set[0], set[2]) {
 			require.Contains(r.t, late, id)
 			require.LessOrEqual(r.t, late[id], 500*time.Millisecond, "twice the time between two looks")
 		}
-		mu.Unlock()
 		r.shards[1].is.Store(well)
 		pass(2 * time.Minute)
 		for _, some := range set {

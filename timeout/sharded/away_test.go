@@ -30,6 +30,7 @@ type rig struct {
 
 func inBubble(t *testing.T, f func(r *rig)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, ran: map[string]int{}}
 		var shards []engine.Engine

@@ -47,18 +47,18 @@ func (c Config) check(shards int) error {
 //
 // The engine implements engine.Log, engine.Parted and engine.Peeker; Peek returns
 // engine.ErrUnsupported unless all shards implement engine.Peeker. If all shards implement
-// engine.Waker, so does the engine. The same is true of engine.Truth.
+// engine.Waker, so does the engine. An index stands in front of each shard, not in front of the engine.
 func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {
-	kind := kind{waker: true, truth: true}
+	wakers := true
 	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
 	for place, shard := range shards {
 		if shard == nil {
 			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", engine.ErrArgument, place)
 		}
-		kind = kind.and(shard)
+		wakers = wakers && isWaker(shard)
 		openers[place] = func(context.Context) (engine.Engine, error) { return shard, nil }
 	}
-	return start(ctx, openers, kind, false, cfg)
+	return start(ctx, openers, wakers, false, cfg)
 }
 
 // Open is like New, but opens the shards. It calls each function again and again until the
@@ -75,38 +75,10 @@ func Open[E engine.Engine](ctx context.Context, shards []func(context.Context) (
 		}
 	}
 	var one E // its type is enough, unless E is an interface
-	return start(ctx, openers, kind{true, true}.and(any(one)), true, cfg)
+	return start(ctx, openers, isWaker(one), true, cfg)
 }
 
-// kind is the optional interfaces of an engine.
-type kind struct{ waker, truth bool }
-
-func (k kind) and(e any) kind {
-	_, waker := e.(engine.Waker)
-	_, truth := e.(engine.Truth)
-	return kind{k.waker && waker, k.truth && truth}
-}
-
-// as returns the engine with the methods of its kind.
-func (k kind) as(e *core) engine.Engine {
-	switch {
-	case k.waker && k.truth:
-		return struct {
-			*core
-			waker
-			truth
-		}{e, waker{e}, truth{e}}
-	case k.waker:
-		return struct {
-			*core
-			waker
-		}{e, waker{e}}
-	case k.truth:
-		return struct {
-			*core
-			truth
-		}{e, truth{e}}
-	default:
-		return e
-	}
+func isWaker(e any) bool {
+	_, is := e.(engine.Waker)
+	return is
 }

@@ -15,19 +15,20 @@ import (
 // Patience.
 const chunk = 1000
 
-// core is the engine, without the optional interfaces Waker and Truth.
+// core is the engine, without a Waker.
 type core struct {
 	cfg    Config
 	shards []*shard
-	own    bool // the shards were opened here
 	turn   atomic.Uint32
 	closed atomic.Bool
 	life   context.Context // ends with the engine
 	end    context.CancelFunc
 	guards sync.WaitGroup
 
-	mu    sync.Mutex     // guards the fields below
-	list  string         // the name of this list of shards, see mark
+	admitted chan struct{} // closed when found has succeeded
+	list     string        // the name of this list of shards, see mark; stays since then
+
+	mu    sync.Mutex     // guards slots
 	slots map[string]int // by topic, as last read from a shard; without one all shards are asked
 }
 
@@ -37,27 +38,33 @@ var (
 	_ engine.Parted = (*core)(nil)
 )
 
-func start(ctx context.Context, openers []func(context.Context) (engine.Engine, error), kind kind, own bool, cfg Config) (engine.Engine, error) {
+func start(ctx context.Context, openers []func(context.Context) (engine.Engine, error), wakers, own bool, cfg Config) (engine.Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, slots: make(map[string]int)}
+	e := &core{cfg: cfg, admitted: make(chan struct{}), slots: make(map[string]int)}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
-		e.shards = append(e.shards, newShard(place, open))
+		s := newShard(place, open)
+		e.shards = append(e.shards, s)
+		e.guards.Go(func() { e.guard(s) })
 	}
 	if err := e.found(ctx); err != nil {
 		e.end()
-		if own {
+		if own { // the shards were opened here
 			err = errors.Join(err, e.closeShards())
 		}
 		return nil, err
 	}
-	for _, s := range e.shards {
-		e.guards.Go(func() { e.guard(s) })
+	close(e.admitted)
+	if wakers {
+		return struct {
+			*core
+			waker
+		}{e, waker{e}}, nil
 	}
-	return kind.as(e), nil
+	return e, nil
 }
 
 // enter refuses a call if the engine is closed or the context has ended.
@@ -84,9 +91,6 @@ func (e *core) together(which func(place int) bool, do func(s *shard) error) []e
 
 // Now implements engine.Engine: it returns the latest of the answering shards' clocks.
 func (e *core) Now(ctx context.Context) (time.Time, error) {
-	if err := e.enter(ctx); err != nil {
-		return time.Time{}, err
-	}
 	clocks := make([]time.Time, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
@@ -94,17 +98,14 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 			return err
 		})
 	})
-	return slices.MaxFunc(clocks, time.Time.Compare), unlessSome(errs)
+	return slices.MaxFunc(clocks, time.Time.Compare), allFailed(errs)
 }
 
 // Ready implements engine.Engine: one shard is enough.
 func (e *core) Ready(ctx context.Context) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
 	ctx, found := context.WithCancel(ctx)
 	defer found()
-	return unlessSome(e.together(nil, func(s *shard) error {
+	return allFailed(e.together(nil, func(s *shard) error {
 		err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return eng.Ready(ctx) })
 		if err == nil {
 			found() // don't wait for hanging shards
@@ -115,9 +116,6 @@ func (e *core) Ready(ctx context.Context) error {
 
 // Beat implements engine.Members with the first shard.
 func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
-	if err := e.enter(ctx); err != nil {
-		return view, err
-	}
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
 		view, err = eng.Beat(ctx, node, ttl)
 		return err
@@ -127,21 +125,15 @@ func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (v
 
 // Leave implements engine.Members with the first shard.
 func (e *core) Leave(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
 	return e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) error { return eng.Leave(ctx, name) })
 }
 
 // Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
 func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
-	if err := e.enter(ctx); err != nil {
-		return swept, err
-	}
 	each := make([]engine.Swept, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			if err := e.align(ctx, s, eng); err != nil {
+			if err := e.alignLater(ctx, s, eng); err != nil {
 				return err
 			}
 			each[s.place], err = eng.Upkeep(ctx)
@@ -151,16 +143,7 @@ func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	for _, one := range each {
 		swept.Add(one)
 	}
-	return swept, unlessSome(errs)
-}
-
-// unlessSome returns the errors if all shards failed, and nil otherwise. The log tells when a
-// shard goes away.
-func unlessSome(errs []error) error {
-	if slices.Contains(errs, nil) {
-		return nil
-	}
-	return errors.Join(errs...)
+	return swept, allFailed(errs)
 }
 
 // Close implements engine.Engine: it closes the shards. It is idempotent.
@@ -170,15 +153,11 @@ func (e *core) Close() error {
 	return e.closeShards()
 }
 
-// closeShards closes what was opened, or was still being opened at the end.
+// closeShards closes what was opened, at the latest at the end.
 func (e *core) closeShards() error {
 	e.guards.Wait()
 	return errors.Join(e.together(nil, func(s *shard) error {
-		engine := s.known()
-		if s.opening != nil && s.opening.err == nil {
-			engine = s.opening.engine
-		}
-		if engine != nil {
+		if engine := s.known(); engine != nil {
 			return engine.Close()
 		}
 		return nil

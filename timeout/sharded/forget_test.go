@@ -15,7 +15,7 @@ func TestATopicThatAnotherProcessHasDroppedIsForgotten(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, shard.Close()) })
 	open := func(context.Context) (engine.Engine, error) { return shard, nil }
-	e, err := start(t.Context(), []func(context.Context) (engine.Engine, error){open}, kind{}, false, Config{})
+	e, err := start(t.Context(), []func(context.Context) (engine.Engine, error){open}, false, false, Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	for _, name := range []string{"kept", "dropped"} {

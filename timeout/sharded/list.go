@@ -14,9 +14,6 @@ import (
 
 // List implements engine.Engine. It merges the lists of all shards, and all must answer.
 func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
-	if err := e.enter(ctx); err != nil {
-		return page, err
-	}
 	next, err := e.parseCursor(query.Cursor)
 	if err != nil || query.Topic == engine.Reserved {
 		return page, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -73,59 +74,79 @@ func Alone(ctx context.Context, e engine.Engine) error {
 	return err
 }
 
-// found opens the shards and checks their marks: they must belong together in this order. The
+// found waits until the shards are open, and checks their marks: they must belong together in this order. The
 // first time, it marks each shard with its place. Then it tells each shard of the end of the
 // marking. So a shard without a mark among finished shards has lost its data or belongs to
-// something else.
+// something else. found takes in the answering shards, and loses the others.
 func (e *core) found(ctx context.Context) error {
 	marks := make([]mark, len(e.shards))
 	errs := e.readMarks(ctx, marks)
-	founded, all := false, true
+	founded := slices.ContainsFunc(marks, func(m mark) bool { return m.founded })
+	var missing []error
 	for place, err := range errs {
-		if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrArgument) || errors.Is(err, engine.ErrClosed) || ctx.Err() != nil && err != nil {
-			return e.of(e.shards[place], err)
+		if err == nil {
+			continue
 		}
-		founded, all = founded || marks[place].founded, all && err == nil
-	}
-	if !founded && !all {
-		return fmt.Errorf("timeout/sharded: the first time all shards must answer: %w", errors.Join(e.named(errs)...))
-	}
-	if founded { // some may have been marked in between
-		again := e.readMarks(ctx, marks)
-		for place := range errs {
-			errs[place] = errors.Join(errs[place], again[place])
+		missing = append(missing, e.of(e.shards[place], err))
+		if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrArgument) || errors.Is(err, engine.ErrClosed) || ctx.Err() != nil {
+			return missing[len(missing)-1]
 		}
 	}
-	if !founded {
+	switch {
+	case founded:
+		errs = e.readMarks(ctx, marks) // some may have been marked in between
+	case len(missing) > 0:
+		return fmt.Errorf("timeout/sharded: the first time all shards must answer: %w", errors.Join(missing...))
+	default:
 		if err := e.markAll(ctx, marks); err != nil {
 			return err
 		}
 	}
-	return e.admit(ctx, marks, errs)
+	if err := e.agree(marks); err != nil {
+		return err
+	}
+	for place, s := range e.shards {
+		if errs[place] == nil {
+			errs[place] = e.checkMark(s, marks[place])
+		}
+		if errors.Is(errs[place], engine.ErrConflict) {
+			return e.of(s, errs[place])
+		}
+	}
+	for place, s := range e.shards {
+		if !founded {
+			if err := write(ctx, s.engine, foundedID, nil); err != nil {
+				return e.of(s, err)
+			}
+		}
+		if errs[place] == nil {
+			e.regain(s)
+		} else {
+			e.lose(s, errs[place])
+		}
+		s.doubt() // its topics are looked at
+	}
+	return ctx.Err()
 }
 
-// readMarks opens the shards and reads the marks not read yet.
+// readMarks reads the marks not read yet, of the shards that are open within Patience.
 func (e *core) readMarks(ctx context.Context, marks []mark) []error {
 	return e.together(func(place int) bool { return marks[place].Set == "" }, func(s *shard) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
 		defer cancel()
-		engine, err := e.reached(ctx, s)
+		select {
+		case <-s.tried:
+		case <-ctx.Done():
+			return fmt.Errorf("it is still being opened: %w", ctx.Err())
+		}
+		s.mu.Lock()
+		engine, err := s.engine, s.failed
+		s.mu.Unlock()
 		if err == nil {
 			marks[s.place], err = readMark(ctx, engine)
 		}
 		return err
 	})
-}
-
-// named adds the shards to their errors.
-func (e *core) named(errs []error) []error {
-	var named []error
-	for place, err := range errs {
-		if err != nil {
-			named = append(named, e.of(e.shards[place], err))
-		}
-	}
-	return named
 }
 
 // markAll marks the shards without a mark. If two nodes do so at the same time, both begin with the
@@ -151,19 +172,6 @@ func (e *core) markAll(ctx context.Context, marks []mark) error {
 		}
 		marks[place] = m
 	}
-	if err := e.agree(marks); err != nil {
-		return err
-	}
-	for place, s := range e.shards {
-		if err := e.checkMark(s, marks[place]); err != nil {
-			return e.of(s, err)
-		}
-	}
-	for _, s := range e.shards {
-		if err := write(ctx, s.engine, foundedID, nil); err != nil {
-			return e.of(s, err)
-		}
-	}
 	return nil
 }
 
@@ -181,63 +189,29 @@ func (e *core) unused(ctx context.Context, s *shard) error {
 	return nil
 }
 
-// admit takes in the answering shards, and loses the others.
-func (e *core) admit(ctx context.Context, marks []mark, errs []error) error {
-	if err := e.agree(marks); err != nil {
-		return err
-	}
-	for place, s := range e.shards {
-		err := errs[place]
-		if err == nil {
-			err = e.checkMark(s, marks[place])
-		}
-		if errors.Is(err, engine.ErrConflict) {
-			return e.of(s, err)
-		}
-		if err == nil {
-			e.regain(s)
-		} else {
-			e.lose(s, err)
-		}
-	}
-	for _, s := range e.shards {
-		s.doubt() // their topics are looked at
-	}
-	return ctx.Err()
-}
-
 // agree refuses shards of different lists.
 func (e *core) agree(marks []mark) error {
-	first := -1
+	first := slices.IndexFunc(marks, func(m mark) bool { return m.Set != "" })
 	for place, m := range marks {
-		switch {
-		case m.Set == "":
-		case first < 0:
-			first = place
-		case m.Set != marks[first].Set:
+		if m.Set != "" && m.Set != marks[first].Set {
 			return fmt.Errorf("%w: shards %d and %d of %d do not belong together: they are of the lists %s and %s", engine.ErrConflict, first+1, place+1, len(marks), marks[first].Set, m.Set)
 		}
 	}
 	if first >= 0 {
-		e.mu.Lock()
 		e.list = marks[first].Set
-		e.mu.Unlock()
 	}
 	return nil
 }
 
 // checkMark refuses a shard without a mark, of another list, or in the wrong place.
 func (e *core) checkMark(s *shard, m mark) error {
-	e.mu.Lock()
-	list := e.list
-	e.mu.Unlock()
 	switch {
 	case m.Set == "":
 		return fmt.Errorf("%w: it has no mark as the others have: it is another database, or has lost what it had", engine.ErrConflict)
 	case m.Place != s.place || m.Of != len(e.shards):
 		return fmt.Errorf("%w: it was made as shard %d of %d: neither the order nor the number of shards can change", engine.ErrConflict, m.Place+1, m.Of)
-	case m.Set != list:
-		return fmt.Errorf("%w: it is of the list %s, must be of %s", engine.ErrConflict, m.Set, list)
+	case m.Set != e.list:
+		return fmt.Errorf("%w: it is of the list %s, must be of %s", engine.ErrConflict, m.Set, e.list)
 	}
 	return nil
 }

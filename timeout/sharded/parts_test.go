@@ -16,9 +16,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
+const pullLease = 10 * time.Minute
+
 // pulling makes orders a topic to pull from, and sets due tasks in each shard.
 func (r *rig) pulling(each int) [][]string {
-	_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour})
+	_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: pullLease})
 	require.NoError(r.t, err)
 	set := ids("orders", 3, each)
 	for _, id := range slices.Concat(set...) {
@@ -41,7 +43,7 @@ func (r *rig) pull(most int, wait time.Duration) (pulled []string) {
 // A shard that gives no answer costs pulls of the others a moment, once.
 func TestAPullGetsTheTasksOfTheShardsThatAnswer(t *testing.T) {
 	for name, trouble := range troubles {
-		for _, wait := range []time.Duration{0, time.Hour} {
+		for _, wait := range []time.Duration{0, pullLease} {
 			t.Run(fmt.Sprint(name, "/wait=", wait), func(t *testing.T) {
 				inBubble(t, func(r *rig) {
 					set := r.pulling(5)
@@ -63,11 +65,11 @@ func TestAPullGetsTheTasksOfTheShardsThatAnswer(t *testing.T) {
 					pulled = nil
 					for len(pulled) < 5 {
 						pulled = append(pulled, r.pull(2, wait)...)
-						require.Less(r.t, time.Since(began), 2*time.Hour)
+						require.Less(r.t, time.Since(began), 2*pullLease)
 						pass(time.Second)
 					}
 					slices.Sort(pulled)
-					if trouble != deaf { // its work was done, and the leases end in an hour
+					if trouble != deaf { // its work was done, and the leases end later
 						require.Equal(r.t, slices.Sorted(slices.Values(set[1])), pulled)
 					}
 				})
@@ -102,21 +104,23 @@ func TestAPullFromNoShardIsAnError(t *testing.T) {
 // The rate counts the tasks of all shards, and a shard that hangs has no share of it.
 func TestTheRateOfPullsIsThatOfAllShards(t *testing.T) {
 	for _, trouble := range []int32{well, hanging} {
-		inBubble(t, func(r *rig) {
-			_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour, Rate: 10})
-			require.NoError(r.t, err)
-			for _, id := range slices.Concat(ids("orders", 3, 200)...) {
-				require.NoError(r.t, r.set(id, 0))
-			}
-			pass(time.Second)
-			r.shards[1].is.Store(trouble)
-			r.pull(1, time.Minute)
-			pass(10 * time.Second)
-			pulled := 0
-			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-				pulled += len(r.pull(100, time.Second))
-			}
-			require.InDelta(r.t, 200, pulled, 20)
+		t.Run(fmt.Sprint(trouble), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				_, err := r.SetTopic(r.t.Context(), engine.Topic{Name: "orders", Pull: true, Lease: time.Hour, Rate: 10})
+				require.NoError(r.t, err)
+				for _, id := range slices.Concat(ids("orders", 3, 200)...) {
+					require.NoError(r.t, r.set(id, 0))
+				}
+				pass(time.Second)
+				r.shards[1].is.Store(trouble)
+				r.pull(1, time.Minute)
+				pass(10 * time.Second)
+				pulled := 0
+				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+					pulled += len(r.pull(100, time.Second))
+				}
+				require.InDelta(r.t, 200, pulled, 20)
+			})
 		})
 	}
 }

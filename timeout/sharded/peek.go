@@ -15,20 +15,16 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 	}
 	waits := make([]time.Duration, len(peeks))
 	parts := make([]peekPart, len(e.shards))
-	e.mu.Lock()
 	for i, p := range peeks {
 		waits[i] = engine.NothingDue
-		for place, in := range places(p.Topic, p.Slots, e.slots[p.Topic], len(e.shards)) {
-			one := p
-			if p.Part > 0 {
-				in, one.Part = place == e.placeOfPart(p.Part), e.innerPart(p.Part)
-			}
-			if part := &parts[place]; in {
-				part.peeks, part.index = append(part.peeks, one), append(part.index, i)
+		in, inner := e.asked(p.Topic, p.Slots, p.Part)
+		p.Part = inner
+		for place := range parts {
+			if part := &parts[place]; in[place] {
+				part.peeks, part.index = append(part.peeks, p), append(part.index, i)
 			}
 		}
 	}
-	e.mu.Unlock()
 	errs := e.together(func(place int) bool { return len(parts[place].peeks) > 0 }, func(s *shard) error {
 		part := &parts[s.place]
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {

@@ -13,12 +13,13 @@ import (
 // slot of a topic with at least as many slots is in one shard. The topic counts, too: it spreads
 // the same few ids of many topics over the shards.
 func Place(key engine.Key, shards int) int {
-	return placeOf(key.Topic, int(engine.Hash(key.ID)%engine.MaxSlots), shards)
+	return placer(key.Topic, shards)(int(engine.Hash(key.ID) % engine.MaxSlots))
 }
 
-// placeOf is the place of a part: a slot of a topic with engine.MaxSlots slots.
-func placeOf(topic string, part, shards int) int {
-	return int((uint64(crc32.ChecksumIEEE([]byte(topic))) + uint64(part)) % uint64(shards)) //nolint:gosec // less than shards
+// placer returns the function from a part of a topic, a slot of engine.MaxSlots, to its shard.
+func placer(topic string, shards int) func(part int) int {
+	hash := uint64(crc32.ChecksumIEEE([]byte(topic)))
+	return func(part int) int { return int((hash + uint64(part)) % uint64(shards)) } //nolint:gosec // less than shards
 }
 
 // places reports for each shard whether tasks of some slots can be there. Nil means all slots.
@@ -30,9 +31,10 @@ func places(topic string, slots []int, of, shards int) []bool {
 		}
 		return in
 	}
+	placeOf := placer(topic, shards)
 	for _, slot := range slots {
 		for part := slot; part < engine.MaxSlots; part += of {
-			in[placeOf(topic, part, shards)] = true
+			in[placeOf(part)] = true
 		}
 	}
 	return in

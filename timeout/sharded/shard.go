@@ -26,13 +26,14 @@ type shard struct {
 	place  int
 	open   func(context.Context) (engine.Engine, error)
 	doubts chan struct{} // has one element if the guard must check
+	tried  chan struct{} // closed after the first try to open the shard
 	opened chan struct{} // closed when there is an engine
 
-	opening *opening      // under way; of whoever reaches the shard: first start, then the guard
 	copying chan struct{} // has one element while a topic is copied to the shard
 
 	mu     sync.Mutex // guards the fields below
 	engine engine.Engine
+	failed error              // of the last try to open the shard
 	away   error              // the reason for being away, or nil
 	calls  context.Context    // ends when the shard goes away
 	hangUp context.CancelFunc // ends calls
@@ -41,7 +42,10 @@ type shard struct {
 var errNew = errors.New("was not reached yet")
 
 func newShard(place int, open func(context.Context) (engine.Engine, error)) *shard {
-	s := &shard{place: place, open: open, doubts: make(chan struct{}, 1), opened: make(chan struct{}), copying: make(chan struct{}, 1), away: errNew}
+	s := &shard{
+		place: place, open: open, away: errNew,
+		doubts: make(chan struct{}, 1), tried: make(chan struct{}), opened: make(chan struct{}), copying: make(chan struct{}, 1),
+	}
 	s.calls, s.hangUp = context.WithCancel(context.Background())
 	return s
 }
@@ -63,6 +67,9 @@ func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration,
 
 // callLong calls a shard without a time limit of its own.
 func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, engine.Engine) error) error {
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	eng, away, calls := s.engine, s.away, s.calls
 	s.mu.Unlock()
@@ -110,20 +117,29 @@ func (e *core) lose(s *shard, err error) {
 	}
 }
 
-// regain ends a shard's being away.
+// regain ends a shard's being away, if it is.
 func (e *core) regain(s *shard) {
 	s.mu.Lock()
 	before := s.away
-	s.away = nil
-	s.calls, s.hangUp = context.WithCancel(context.Background())
+	if before != nil {
+		s.away = nil
+		s.calls, s.hangUp = context.WithCancel(context.Background())
+	}
 	s.mu.Unlock()
 	if before != nil && !errors.Is(before, errNew) {
 		e.cfg.Logger.Info("timeout/sharded: a shard is back", "shard", s.place+1, "of", len(e.shards))
 	}
 }
 
-// guard checks a doubtful shard until it is well, as long as the engine lives.
+// guard opens a shard, and checks it while it is doubtful, as long as the engine lives.
 func (e *core) guard(s *shard) {
+	_ = s.tryOpen(e.life)
+	close(s.tried)
+	select {
+	case <-e.admitted:
+	case <-e.life.Done():
+		return
+	}
 	for {
 		select {
 		case <-s.doubts:
@@ -140,41 +156,54 @@ func (e *core) guard(s *shard) {
 	}
 }
 
+// tryOpen opens a shard, unless it is open. That may take longer than a call, since it may bring large tables up to
+// date. Only the guard does so.
+func (s *shard) tryOpen(ctx context.Context) error {
+	if s.known() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	eng, err := s.open(ctx)
+	s.mu.Lock()
+	s.engine, s.failed = eng, err
+	s.mu.Unlock()
+	if err == nil {
+		close(s.opened)
+	}
+	return err
+}
+
 // check reports whether a shard is reached. Otherwise it is away.
 func (e *core) check(s *shard) bool {
-	if err := e.reach(e.life, s); err != nil {
+	err := s.tryOpen(e.life)
+	if err == nil {
+		err = e.reach(s)
+	}
+	if err != nil {
 		e.lose(s, err)
 		return false
 	}
-	s.mu.Lock()
-	away := s.away
-	s.mu.Unlock()
-	if away != nil {
-		e.regain(s)
-	}
+	e.regain(s)
 	return true
 }
 
-// reach opens a shard if necessary, checks its mark, aligns its topics, and changes something: if the disk of a server
-// hangs, it may answer reads only.
-func (e *core) reach(ctx context.Context, s *shard) error {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
+// reach checks a shard's mark, aligns its topics, and changes something: if the disk of a server hangs, it may answer
+// reads only.
+func (e *core) reach(s *shard) error {
+	ctx, cancel := context.WithTimeout(e.life, e.cfg.Patience)
 	defer cancel()
-	eng, err := e.reached(ctx, s)
+	m, err := readMark(ctx, s.engine)
+	if err == nil {
+		err = e.checkMark(s, m)
+	}
+	if err == nil {
+		err = e.alignLater(ctx, s, s.engine)
+	}
 	if err != nil {
 		return err
 	}
-	m, err := readMark(ctx, eng)
-	if err != nil {
-		return err
-	}
-	if err := e.checkMark(s, m); err != nil {
-		return err
-	}
-	if err := e.align(ctx, s, eng); err != nil {
-		return err
-	}
-	_, err = eng.Set(ctx, []engine.Task{{Topic: engine.Reserved, ID: probeID, Due: never}})
+	_, err = s.engine.Set(ctx, []engine.Task{{Topic: engine.Reserved, ID: probeID, Due: never}})
 	if ctx.Err() == nil && !isTimeout(err) {
 		return nil // a refusal is an answer
 	}
@@ -192,44 +221,4 @@ func (s *shard) known() engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine
-}
-
-// reached returns the engine, and opens it if necessary. Opening may take longer than a call may, since it may
-// bring large tables up to date. So it goes on when ctx has ended, and the next call finds it.
-func (e *core) reached(ctx context.Context, s *shard) (engine.Engine, error) {
-	if known := s.known(); known != nil {
-		return known, nil
-	}
-	if s.opening == nil {
-		o := &opening{done: make(chan struct{})}
-		s.opening = o
-		e.guards.Go(func() {
-			defer close(o.done)
-			ctx, cancel := context.WithTimeout(e.life, openTime)
-			defer cancel()
-			o.engine, o.err = s.open(ctx)
-		})
-	}
-	o := s.opening
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("it is still being opened: %w", ctx.Err())
-	}
-	s.opening = nil
-	if o.err != nil {
-		return nil, o.err
-	}
-	s.mu.Lock()
-	s.engine = o.engine
-	s.mu.Unlock()
-	close(s.opened)
-	return o.engine, nil
-}
-
-// opening is an attempt to open a shard. The fields are there when done is closed.
-type opening struct {
-	done   chan struct{}
-	engine engine.Engine
-	err    error
 }

@@ -46,6 +46,7 @@ type slowRig struct {
 
 func slowBubble(t *testing.T, shards int, f func(r *slowRig)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &slowRig{t: t}
 		var engines []engine.Engine
@@ -86,6 +87,17 @@ func setTask(t *testing.T, c *timeout.Center, id string, after time.Duration) {
 	require.NoError(t, err)
 }
 
+// setDue sets tasks that are due now.
+func setDue(t *testing.T, c *timeout.Center, ids ...[]string) {
+	t.Helper()
+	var tasks []engine.Task
+	for _, id := range slices.Concat(ids...) {
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: id})
+	}
+	_, err := c.SetAll(t.Context(), tasks)
+	require.NoError(t, err)
+}
+
 // warm makes a first Pull, so that the dispatcher knows the parts.
 func warm(t *testing.T, c *timeout.Center) {
 	t.Helper()
@@ -123,9 +135,7 @@ func TestAPullWithoutWaitGetsWhatTheRateAllows(t *testing.T) {
 				_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Rate: 100}) // a burst of 10
 				require.NoError(t, err)
 				warm(t, c)
-				for _, id := range slices.Concat(ids("orders", 3, 10)...) {
-					setTask(t, c, id, 0)
-				}
+				setDue(t, c, ids("orders", 3, 10)...)
 				for _, s := range r.shards {
 					s.there.Store(int64(time.Millisecond)) // an answer takes a millisecond
 				}
@@ -146,9 +156,7 @@ func TestAPullWithARateDoesNotWaitForAShardThatHangs(t *testing.T) {
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true, Rate: 1})
 		require.NoError(t, err)
 		set := ids("orders", 3, 5)
-		for _, id := range slices.Concat(set...) {
-			setTask(t, c, id, 0)
-		}
+		setDue(t, c, set...)
 		pass(time.Minute)
 		r.shards[0].is.Store(hanging)
 		r.shards[1].is.Store(hanging)
@@ -173,9 +181,7 @@ func TestAPullWhileAllShardsHangIsAnError(t *testing.T) {
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true})
 		require.NoError(t, err)
 		warm(t, c)
-		for _, id := range slices.Concat(ids("orders", 3, 5)...) {
-			setTask(t, c, id, 0)
-		}
+		setDue(t, c, ids("orders", 3, 5)...)
 		pass(time.Minute)
 		for _, s := range r.shards {
 			s.is.Store(hanging)
@@ -194,9 +200,7 @@ func TestAPullWhileTwoShardsRefuseAndOneHangsIsAnError(t *testing.T) {
 		_, err := c.SetTopic(t.Context(), engine.Topic{Name: "orders", Pull: true})
 		require.NoError(t, err)
 		warm(t, c)
-		for _, id := range slices.Concat(ids("orders", 3, 5)...) {
-			setTask(t, c, id, 0)
-		}
+		setDue(t, c, ids("orders", 3, 5)...)
 		pass(time.Minute)
 		r.shards[0].is.Store(refusing)
 		r.shards[1].is.Store(refusing)
@@ -435,9 +439,7 @@ func TestRateHoldsWhileAShardIsSlow(t *testing.T) {
 			begun = append(begun, time.Now())
 			return nil
 		}))
-		for _, id := range slices.Concat(ids("orders", 3, 1000)...) {
-			setTask(t, c, id, 0)
-		}
+		setDue(t, c, ids("orders", 3, 1000)...)
 		r.shards[0].back.Store(int64(2 * time.Second))
 		pass(20 * time.Second)
 		mu.Lock()
@@ -470,9 +472,7 @@ func TestAPullIsNotLateWhileAShardHangs(t *testing.T) {
 						require.NoError(t, err)
 						warm(t, c)
 						set := ids("orders", 3, 50)
-						for _, id := range slices.Concat(set...) {
-							setTask(t, c, id, 0)
-						}
+						setDue(t, c, set...)
 						pass(time.Minute)
 						r.shards[0].is.Store(trouble)
 						var longest time.Duration
@@ -561,9 +561,7 @@ func TestABurstHoldsWhileAShardIsSlow(t *testing.T) {
 			begun[time.Now()]++
 			return nil
 		}))
-		for _, id := range slices.Concat(ids("orders", 3, 1000)...) {
-			setTask(t, c, id, 0)
-		}
+		setDue(t, c, ids("orders", 3, 1000)...)
 		for _, s := range r.shards {
 			s.back.Store(int64(300 * time.Millisecond))
 		}
@@ -780,9 +778,7 @@ func TestRunEndsWhileShardsHang(t *testing.T) {
 						return nil
 					}))
 					pass(5 * time.Second)
-					for _, id := range slices.Concat(ids("orders", 3, 1000)...) {
-						setTask(t, c, id, 0)
-					}
+					setDue(t, c, ids("orders", 3, 1000)...)
 					pass(300 * time.Millisecond)
 					for n, s := range r.shards {
 						if all || n == 1 {
@@ -940,9 +936,12 @@ func TestPartsThatMove(t *testing.T) {
 			return nil
 		}))
 		pass(5 * time.Second)
-		for n := range 6000 {
-			setTask(t, c, fmt.Sprint(n), time.Second+time.Duration(n)*10*time.Millisecond)
+		tasks := make([]engine.Task, 6000)
+		for n := range tasks {
+			tasks[n] = engine.Task{Topic: "orders", ID: fmt.Sprint(n), After: time.Second + time.Duration(n)*10*time.Millisecond}
 		}
+		_, err = c.SetAll(t.Context(), tasks)
+		require.NoError(t, err)
 		for range 30 {
 			pass(2300 * time.Millisecond)
 			m.by.Add(1)

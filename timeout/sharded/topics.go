@@ -19,9 +19,6 @@ func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNo
 // shard is away, it gets a new topic when it is back. A change must reach all shards, or SetTopic
 // returns an error. Even then the reached shards are changed, and the others will be.
 func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
-	if err := e.enter(ctx); err != nil {
-		return kept, err
-	}
 	if wanted.Name == engine.Reserved {
 		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, engine.Reserved)
 	}
@@ -37,7 +34,14 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 	e.slots[kept.Name] = kept.Slots
 	e.mu.Unlock()
 	errs := e.together(isNotFirst, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, s, eng, kept, onlyNew) })
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error {
+			if onlyNew { // most often it is new everywhere
+				if there, err := eng.SetTopic(ctx, kept, true); err != nil || same(there, kept) {
+					return err
+				}
+			}
+			return e.align(ctx, s, eng)
+		})
 	})
 	if err := errors.Join(errs...); err != nil && (!onlyNew || ctx.Err() != nil) {
 		return e.wholeOf(kept), err
@@ -66,9 +70,6 @@ func (e *core) wholeOf(share engine.Topic) engine.Topic {
 
 // Pause implements engine.Engine. It is like SetTopic for an existing topic.
 func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine.Topic, err error) {
-	if err := e.enter(ctx); err != nil {
-		return kept, err
-	}
 	if name == engine.Reserved {
 		return kept, noTopic(name)
 	}
@@ -80,94 +81,15 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine
 		return kept, err
 	}
 	errs := e.together(isNotFirst, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, s, eng, kept, false) })
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.align(ctx, s, eng) })
 	})
 	return e.wholeOf(kept), errors.Join(errs...)
 }
 
 func isNotFirst(place int) bool { return place > 0 }
 
-// copyTopic copies a topic from the first shard to another. It repeats the copy until the first
-// shard still has the same topic afterwards. So of two copies at the same time, the last one to
-// check has copied the last state. With onlyNew it begins with topic, and an equal one is enough.
-//
-// The copies to one shard take turns, and each reads the first shard in its turn. Otherwise one with
-// an earlier state could resume a topic for a moment, after Pause has returned. Another process still can.
-func (e *core) copyTopic(ctx context.Context, s *shard, eng engine.Engine, topic engine.Topic, onlyNew bool) error {
-	select {
-	case s.copying <- struct{}{}:
-		defer func() { <-s.copying }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if onlyNew {
-		there, err := eng.SetTopic(ctx, topic, true)
-		if err != nil || same(there, topic) {
-			return err
-		}
-	}
-	for copied, grown := false, false; ; {
-		now, found, err := e.firstHas(ctx, topic.Name)
-		switch {
-		case err != nil || !found || copied && same(now, topic):
-			return err
-		case grown && same(now, topic):
-			if now, err = e.growFirst(ctx, eng, topic); err != nil {
-				return err
-			}
-		}
-		topic = now
-		there, err := eng.SetTopic(ctx, topic, false)
-		grown = errors.Is(err, engine.ErrConflict)
-		if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
-			if _, err = eng.Pause(ctx, topic.Name, topic.Paused); errors.Is(err, engine.ErrNotFound) {
-				copied = false
-				continue
-			}
-		}
-		if err != nil && !grown {
-			return err
-		}
-		copied = !grown
-	}
-}
-
-// growFirst gives the first shard's topic as many slots as another shard's. The first shard was
-// restored from a time with fewer slots, and nobody would look into the additional ones.
-func (e *core) growFirst(ctx context.Context, eng engine.Engine, topic engine.Topic) (grown engine.Topic, err error) {
-	have, err := visible(ctx, eng)
-	if err != nil {
-		return grown, err
-	}
-	for _, there := range have {
-		if there.Name == topic.Name {
-			topic.Slots = max(topic.Slots, there.Slots)
-		}
-	}
-	err = e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first engine.Engine) (err error) {
-		grown, err = first.SetTopic(ctx, topic, false)
-		return err
-	})
-	return grown, err
-}
-
 // same reports whether two topics are equal.
 func same(a, b engine.Topic) bool { return reflect.DeepEqual(a, b) }
-
-// firstHas returns a topic of the first shard.
-func (e *core) firstHas(ctx context.Context, name string) (topic engine.Topic, found bool, err error) {
-	topics, err := e.firstTopics(ctx)
-	if i := slices.IndexFunc(topics, func(t engine.Topic) bool { return t.Name == name }); i >= 0 {
-		return topics[i], true, err
-	}
-	return topic, false, err
-}
-
-// firstTopics returns the topics of the first shard during a call of another one. It has only a
-// third of Patience: the other shard must not count as away if the first one is silent.
-func (e *core) firstTopics(ctx context.Context) ([]engine.Topic, error) {
-	return e.topicsOf(ctx, e.shards[0], e.cfg.Patience/3)
-}
 
 // topicsOf returns a shard's topics, without engine.Reserved.
 func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (topics []engine.Topic, err error) {
@@ -185,9 +107,6 @@ func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
 
 // Topics implements engine.Engine: it returns the topics of the first answering shard.
 func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	var errs []error
 	for _, s := range e.shards {
 		topics, err := e.topicsOf(ctx, s, e.cfg.Patience)
@@ -209,9 +128,6 @@ func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 
 // DropTopic implements engine.Engine. All shards must answer. After an error, call it again.
 func (e *core) DropTopic(ctx context.Context, name string) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
 	if name == engine.Reserved {
 		return noTopic(name)
 	}
@@ -231,71 +147,107 @@ func (e *core) DropTopic(ctx context.Context, name string) error {
 	return allBut(errs, engine.ErrNotFound)
 }
 
+func isNotFound(err error) bool { return errors.Is(err, engine.ErrNotFound) }
+
 // allBut joins the errors other than answer. It returns answer only if all shards say so.
 func allBut(errs []error, answer error) error {
-	var wrong []error
-	said := 0
+	said := len(errs) > 0
 	for _, err := range errs {
-		switch {
-		case errors.Is(err, answer):
-			said++
-		case err != nil:
-			wrong = append(wrong, err)
-		}
+		said = said && errors.Is(err, answer)
 	}
-	if said > 0 && said == len(errs) {
+	if said {
 		return errs[0]
 	}
-	return errors.Join(wrong...)
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, answer) })...)
 }
 
-// align copies the first shard's topics that the shard has missed while away. The shard's other
-// topics stay: the first shard may have been restored from an earlier time.
+var errNoFirst = errors.New("the first shard does not tell its topics")
+
+// align makes the topics of a shard those of the first one, and returns when it finds them equal, or has copied all that
+// differ. So of two calls at the same time, the last one to look has copied the last state. The shard's other topics
+// stay: the first shard may have been restored from an earlier time.
+//
+// Within a process, changes of a shard take turns, and each looks in its turn. Otherwise one with an earlier state
+// could resume a topic for a moment, after Pause has returned. Another process still can.
+//
+// The first shard has only a third of Patience: the other shard must not count as away if the first one is silent.
 func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	if s.place == 0 {
 		return nil
 	}
-	wanted, err := e.firstTopics(ctx)
-	if err != nil {
-		return ctx.Err() // later: the first one is away, too
-	}
-	have, err := visible(ctx, eng)
-	if err != nil {
-		return err
-	}
-	there := make(map[string]engine.Topic, len(have))
-	for _, topic := range have {
-		there[topic.Name] = topic
-	}
-	for _, topic := range wanted {
-		if has, ok := there[topic.Name]; !ok || !same(has, topic) {
-			if err := e.copyTopic(ctx, s, eng, topic, !ok); err != nil {
+	var copied []engine.Topic
+	for inTurn := false; ; {
+		have, err := visible(ctx, eng)
+		if err != nil {
+			return err
+		}
+		there := make(map[string]engine.Topic, len(have))
+		for _, topic := range have {
+			there[topic.Name] = topic
+		}
+		wanted, err := e.topicsOf(ctx, e.shards[0], e.cfg.Patience/3)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoFirst, err)
+		}
+		wanted = slices.DeleteFunc(wanted, func(t engine.Topic) bool { return same(t, there[t.Name]) })
+		if len(wanted) == 0 || slices.EqualFunc(wanted, copied, same) {
+			return nil
+		}
+		if !inTurn {
+			select {
+			case s.copying <- struct{}{}:
+				defer func() { <-s.copying }()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			inTurn = true
+			continue
+		}
+		copied = wanted
+		for _, topic := range wanted {
+			if err := e.copyTopic(ctx, eng, topic, there[topic.Name].Slots); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
 }
 
-// heal copies missing topics from the first shard, and reports whether any was copied.
-func (e *core) heal(ctx context.Context, s *shard, eng engine.Engine, names ...string) (healed bool) {
-	topics, err := e.firstTopics(ctx)
-	if err != nil {
-		return false
+// copyTopic copies a topic to a shard with that many slots of it. If these are more, the first shard gets them: it was
+// restored from a time with fewer slots, and nobody would look into the additional ones.
+func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.Topic, slots int) error {
+	if slots > topic.Slots {
+		topic.Slots = slots
+		return e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first engine.Engine) error {
+			_, err := first.SetTopic(ctx, topic, false)
+			return err
+		})
 	}
-	for _, topic := range topics {
-		if slices.Contains(names, topic.Name) {
-			healed = e.copyTopic(ctx, s, eng, topic, true) == nil || healed
-		}
+	there, err := eng.SetTopic(ctx, topic, false)
+	if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
+		_, err = eng.Pause(ctx, topic.Name, topic.Paused)
 	}
-	return healed
+	if isNotFound(err) || errors.Is(err, engine.ErrConflict) {
+		return nil // it has just been dropped, or has grown
+	}
+	return err
+}
+
+// alignLater is align for a shard that works without it. If the first shard is away, that is for later.
+func (e *core) alignLater(ctx context.Context, s *shard, eng engine.Engine) error {
+	err := e.align(ctx, s, eng)
+	if errors.Is(err, errNoFirst) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// heal gives a shard the topics that it has missed, and reports whether there may be some.
+func (e *core) heal(ctx context.Context, s *shard, eng engine.Engine) bool {
+	return s.place > 0 && e.align(ctx, s, eng) == nil
 }
 
 // Count implements engine.Engine. All shards must answer.
 func (e *core) Count(ctx context.Context, topic string) (sum engine.Counts, err error) {
-	if err := e.enter(ctx); err != nil {
-		return sum, err
-	}
 	if topic == engine.Reserved {
 		return sum, noTopic(topic)
 	}

@@ -59,6 +59,27 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	}
 }
 
+// rounding is a shard that keeps a rate in whole tasks.
+type rounding struct{ engine.Engine }
+
+func (r rounding) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
+	topic.Rate = math.Round(topic.Rate)
+	return r.Engine.SetTopic(ctx, topic, onlyNew)
+}
+
+func TestAShardMayKeepATopicInItsOwnWay(t *testing.T) {
+	shard := rounding{inMemory(t)}
+	e := over(t, inMemory(t), shard)
+	for _, onlyNew := range []bool{true, false} {
+		kept, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", Rate: 1.2, Retries: 7}, onlyNew)
+		require.NoError(t, err)
+		require.InDelta(t, 1.2, kept.Rate, 0)
+		there, err := shard.Topics(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 1, there[0].Rate+there[1].Rate, 0)
+	}
+}
+
 func TestTheHighestMaxDeadStaysHigh(t *testing.T) {
 	e := over(t, inMemory(t), inMemory(t), inMemory(t))
 	kept, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", MaxDead: math.MaxInt}, false)

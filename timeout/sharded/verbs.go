@@ -82,7 +82,7 @@ func tellPartly[A any](answers []A, failed []error) ([]A, error) {
 	return answers, nil
 }
 
-// allFailed returns an error if every part failed. It joins at most ten errors with different texts.
+// allFailed returns the errors if all calls failed, and nil otherwise. It joins at most ten errors with different texts.
 func allFailed(failed []error) error {
 	if len(failed) == 0 || slices.Contains(failed, nil) {
 		return nil
@@ -107,9 +107,6 @@ func isHeld(held bool) bool         { return held }
 
 // Set implements engine.Engine.
 func (e *core) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	answers, err := tell(scatter(ctx, e, tasks, ofTask, nil, func(eng engine.Engine, ctx context.Context, some []engine.Task) ([]engine.Answer, error) {
 		return e.set(ctx, eng, some)
 	}))
@@ -129,25 +126,14 @@ func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) 
 		return nil, err
 	}
 	var missing []int
-	var names []string
+	var again []engine.Task
 	for i, answer := range answers {
-		if errors.Is(answer.Err, engine.ErrNotFound) {
-			missing = append(missing, i)
-			if name := tasks[i].Topic; !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+		if isNotFound(answer.Err) {
+			missing, again = append(missing, i), append(again, tasks[i])
 		}
 	}
-	if len(missing) == 0 {
+	if len(missing) == 0 || !e.heal(ctx, e.shards[Place(tasks[0].Key(), len(e.shards))], eng) {
 		return answers, nil
-	}
-	s := e.shards[Place(tasks[0].Key(), len(e.shards))]
-	if !e.heal(ctx, s, eng, names...) {
-		return answers, nil
-	}
-	again := make([]engine.Task, len(missing))
-	for n, i := range missing {
-		again[n] = tasks[i]
 	}
 	repeated, err := eng.Set(ctx, again)
 	for n, i := range missing {
@@ -162,33 +148,21 @@ func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) 
 
 // Move implements engine.Engine.
 func (e *core) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tell(scatter(ctx, e, moves, ofMove, nil, engine.Engine.Move))
 }
 
 // Remove implements engine.Engine.
 func (e *core) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tell(scatter(ctx, e, removals, ofRemoval, nil, engine.Engine.Remove))
 }
 
 // Replay implements engine.Engine.
 func (e *core) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tell(scatter(ctx, e, keys, ofKey, nil, engine.Engine.Replay))
 }
 
 // Get implements engine.Engine. If only some shards answer, the error wraps ErrPartial.
 func (e *core) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	tasks, failed := scatter(ctx, e, keys, ofKey, isThere, engine.Engine.Get)
 	for i, key := range keys {
 		if failed[i] != nil || key.Topic == engine.Reserved {
@@ -200,9 +174,6 @@ func (e *core) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error
 
 // Extend implements engine.Engine. If only some shards answer, the error wraps ErrPartial.
 func (e *core) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	return tellPartly(scatter(ctx, e, tokens, ofToken, isHeld, func(eng engine.Engine, ctx context.Context, some []engine.Token) ([]bool, error) {
 		return eng.Extend(ctx, some, lease)
 	}))
@@ -210,9 +181,6 @@ func (e *core) Extend(ctx context.Context, tokens []engine.Token, lease time.Dur
 
 // Executions implements engine.Log. If the shard is no engine.Log, the error wraps ErrUnsupported.
 func (e *core) Executions(ctx context.Context, key engine.Key, limit int) (log []engine.Execution, err error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
 	if key.Topic == engine.Reserved {
 		return nil, nil
 	}

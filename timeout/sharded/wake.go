@@ -23,18 +23,17 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	defer context.AfterFunc(e.life, cancel)()
 	var listening sync.WaitGroup
 	var mu sync.Mutex
-	silent := make(map[*shard]bool, len(e.shards)) // not hearing yet
+	silent := len(e.shards) // not hearing yet
 	for _, s := range e.shards {
-		silent[s] = true
-	}
-	for _, s := range e.shards {
+		hears := false
 		listening.Go(func() {
 			s.listen(ctx, func(topic string) {
 				mu.Lock()
-				if topic == "" {
-					delete(silent, s)
+				if topic == "" && !hears {
+					hears = true
+					silent--
 				}
-				deaf := topic == "" && len(silent) > 0
+				deaf := topic == "" && silent > 0
 				mu.Unlock()
 				if !deaf {
 					wake(topic)

@@ -64,7 +64,7 @@ func TestCentersRunWhatIsInTheFile(t *testing.T) {
 				if indexed {
 					wheel, err := memory.New(memory.Config{})
 					require.NoError(t, err)
-					e, err = index.New(e.(engine.Truth), wheel, index.Config{Scan: 50 * time.Millisecond})
+					e, err = index.New(e.(engine.Primary), wheel, index.Config{Scan: 50 * time.Millisecond})
 					require.NoError(t, err)
 					t.Cleanup(func() { require.NoError(t, e.Close()) })
 				}

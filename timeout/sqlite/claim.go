@@ -7,7 +7,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Claim implements engine.Truth. Of each 512 tasks it claims at most 4 MiB of payloads, or a
+// Claim implements engine.Primary. Of each 512 tasks it claims at most 4 MiB of payloads, or a
 // single larger task.
 func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	claimed, err := inChunks(ctx, e, e.write, "claiming tasks", wanted, func(ctx context.Context, s *session, wanted []engine.Wanted) ([]engine.Claimed, error) {

@@ -14,7 +14,7 @@ import (
 // chunk is the greatest number of tasks in one transaction.
 const chunk = 512
 
-// Engine keeps tasks in a file. It implements engine.Engine, engine.Truth, engine.Log,
+// Engine keeps tasks in a file. It implements engine.Engine, engine.Primary, engine.Log,
 // engine.Peeker and engine.Waker. Several goroutines may call its methods at the same time.
 type Engine struct {
 	cfg     Config

@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	_ engine.Truth  = (*sqlite.Engine)(nil)
-	_ engine.Log    = (*sqlite.Engine)(nil)
-	_ engine.Peeker = (*sqlite.Engine)(nil)
+	_ engine.Primary = (*sqlite.Engine)(nil)
+	_ engine.Log     = (*sqlite.Engine)(nil)
+	_ engine.Peeker  = (*sqlite.Engine)(nil)
 )
 
 // rig is an engine with one topic, "t".

@@ -178,7 +178,7 @@ func upcomingQuery(condition string) string {
 	return half("1", "max(at, due)") + " UNION ALL " + half("2", "at") + " ORDER BY at, seq LIMIT ?5 + 0"
 }
 
-// Upcoming implements engine.Truth. The earliest tasks come first, over all slots. Moved tasks
+// Upcoming implements engine.Primary. The earliest tasks come first, over all slots. Moved tasks
 // come at their earlier times.
 func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.UpcomingPage, err error) {
 	from, err := parsePlace(cursor)

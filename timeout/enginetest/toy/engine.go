@@ -1,7 +1,7 @@
 // Package toy is an engine of a timeout center: two maps and a mutex, with the whole contract of package engine. Read it
 // before you write an engine. It is for no other use: each call looks at all tasks, and nothing survives the process. In
 // an engine with a database, a transaction takes the place of call, and an index that of among. The toy leaves out what
-// an engine may leave out: engine.Log, Waker, Peeker and Truth.
+// an engine may leave out: engine.Log, Waker, Peeker and Primary.
 package toy
 
 import (

@@ -45,7 +45,7 @@
 //   - E2 shards: `TestTwoDatabasesDoWhatEveryEngineMust`, `TestPlacesAreForEver`,
 //     `TestAServerThatIsAwayHoldsUpOnlyWhatItHas`, `TestAnotherListOfShardsIsRefused`
 //   - E6 large tables: `TestEveryStatementUsesTheIndexThatItIsFor`, `TestWhatWaitsInOtherSlotsIsNotReadToTheEnd`
-//   - F-1 index and truth: `TestRedisInFrontOfATableDoesWhatEveryEngineMust`, `TestTwoWithRedisInFrontOfPostgres`
+//   - F-1 index and primary: `TestRedisInFrontOfATableDoesWhatEveryEngineMust`, `TestTwoWithRedisInFrontOfPostgres`
 //   - F-2, F-3 topics, slots: enginetest: `Topics`, `Slots`; `TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces`
 //   - F-11 at least once: `TestAHundredRandomKillsLoseNothing`
 //   - `Again`: enginetest: `Anew`, `LogAnew`; `TestAgainRunsATaskAsIfItWereSetAnew`,

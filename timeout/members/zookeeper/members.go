@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -20,12 +21,14 @@ type Members struct {
 	running sync.WaitGroup
 
 	// mu guards the fields below. No one holds it during a call to ZooKeeper.
-	mu      sync.Mutex
-	nodes   map[nodeKey]*node // the nodes of this process
-	session *session          // for Watch: the session of the last beat that read the list
-	another chan struct{}     // closed when session changes
-	closed  bool
-	closing chan struct{}
+	mu     sync.Mutex
+	nodes  map[nodeKey]*node // the nodes of this process
+	closed bool
+
+	life   context.Context // ends with Close
+	end    context.CancelFunc
+	joined chan struct{}        // closed when a node has joined
+	last   atomic.Pointer[node] // the node that has joined or beaten last, for Watch
 }
 
 var _ interface {
@@ -44,10 +47,9 @@ func Open(servers []string, cfg Config) (*Members, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Members{
-		servers: servers, cfg: cfg,
-		nodes: make(map[nodeKey]*node), another: make(chan struct{}), closing: make(chan struct{}),
-	}, nil
+	m := &Members{servers: servers, cfg: cfg, nodes: make(map[nodeKey]*node), joined: make(chan struct{})}
+	m.life, m.end = context.WithCancel(context.Background())
+	return m, nil
 }
 
 // Beat implements engine.Members. ZooKeeper may raise or lower ttl, see the package's comment. A
@@ -102,7 +104,7 @@ func (m *Members) Close() error {
 		return nil
 	}
 	m.closed = true
-	close(m.closing)
+	m.end()
 	for _, n := range m.nodes {
 		m.running.Go(n.close)
 	}
@@ -143,29 +145,4 @@ func (m *Members) start(run func()) bool {
 	}
 	m.running.Go(run)
 	return true
-}
-
-// use gives Watch a session.
-func (m *Members) use(s *session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s != m.session {
-		m.replace(s)
-	}
-}
-
-// unuse takes an ending session from Watch, and lets it wait for the next one.
-func (m *Members) unuse(s *session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s == m.session {
-		m.replace(nil)
-	}
-}
-
-// replace tells Watch about a session. The caller holds m.mu.
-func (m *Members) replace(s *session) {
-	m.session = s
-	close(m.another)
-	m.another = make(chan struct{})
 }

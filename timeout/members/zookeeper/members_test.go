@@ -298,6 +298,29 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	require.NoError(t, end())
 }
 
+func TestAChangeWhileTheConnectionIsLostIsTold(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Dial = wire.dial
+	m, other := openWith(t, s, cfg), open(t, s)
+	beat(t, other, "other", long)
+	changes, end := watch(m)
+	beat(t, m, "m", long)
+	changes.Await(t, "one at the beginning")
+	changes.Drain(300 * time.Millisecond)
+	for _, topics := range [][]string{{"orders"}, nil} {
+		wire.set(true)
+		_, err := other.Beat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
+		require.NoError(t, err)
+		changes.Drain(0)
+		wire.set(false)
+		changes.Await(t, "once it is connected again")
+	}
+	require.NoError(t, end())
+}
+
 // When the leader goes, one of n nodes is told at once; the others see it in the list.
 func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func (n *node) silent() {
 	select {
 	case n.turn <- struct{}{}: // an abandoned beat may join as late as this
 		defer func() { <-n.turn }()
-	case <-n.m.closing:
+	case <-n.m.life.Done():
 		return
 	}
 	n.mu.Lock()
@@ -163,7 +163,9 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 			err = n.update(s, child, data, who.Topics)
 		default:
 			n.child.Store(&child)
-			n.m.use(s)
+			if n.m.last.Swap(n) == nil {
+				close(n.m.joined)
+			}
 			var seen snapshot
 			if seen, err = n.last.next(s.conn, n.m.cfg.Path, children, stat); err == nil {
 				n.last = seen
@@ -264,7 +266,6 @@ func (n *node) end() {
 	if s == nil {
 		return
 	}
-	n.m.unuse(s)
 	n.child.Store(nil)
 	n.last, n.unsure, n.others = snapshot{}, false, nil
 	s.close()
@@ -289,11 +290,10 @@ func (n *node) close() {
 
 // connect begins a session.
 func (n *node) connect(ttl time.Duration) (*session, error) {
-	s, err := n.m.connect(ttl)
+	s, err := n.m.connect(ttl, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.node = n
 	n.mark = "n-" + rand.Text() + "-"
 	n.session.Store(s)
 	return s, nil

@@ -15,19 +15,19 @@ import (
 // session is a connection to ZooKeeper; go-zookeeper makes it again when it breaks. When the
 // server has ended the session, go-zookeeper goes on with a new one, without the old znodes.
 type session struct {
-	node   *node
 	conn   *zk.Conn
 	dialer *dialer
 	ttl    time.Duration
-	known  bool // the server has accepted the credentials; node.turn guards it
+	known  bool // the server has accepted the credentials; node.turn guards it, but for Watch
 
 	once  sync.Once
 	ended chan struct{} // closed when the connection's events have ended
 }
 
-// connect begins a session, and does not wait for a server.
-func (m *Members) connect(ttl time.Duration) (*session, error) {
-	d := &dialer{dial: m.cfg.Dial, limit: max(ttl, time.Second)}
+// connect begins a session, and does not wait for a server. The session ends with its first connection if lost is not
+// nil: see dialer.
+func (m *Members) connect(ttl time.Duration, lost chan struct{}) (*session, error) {
+	d := &dialer{dial: m.cfg.Dial, limit: max(ttl, time.Second), lost: lost}
 	conn, events, err := zk.Connect(m.servers, ttl,
 		zk.WithDialer(d.connect), zk.WithHostProvider(new(provider)),
 		zk.WithLogger(logger{m.cfg.Logger}), zk.WithLogInfo(false))
@@ -68,7 +68,7 @@ type dialer struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	limit time.Duration // limit of each read, and of each write
 	taken atomic.Int64  // connections since the last successful beat
-	last  int64         // number of the last change seen; go-zookeeper uses one connection after the other
+	lost  chan struct{} // if it is not nil, the dialer makes one connection, and puts an element here after that
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -78,6 +78,13 @@ type dialer struct {
 // connect is a zk.Dialer. It closes the previous connection: go-zookeeper leaves it open when the
 // session has ended.
 func (d *dialer) connect(network, address string, timeout time.Duration) (net.Conn, error) {
+	if d.lost != nil && d.taken.Load() > 0 {
+		select {
+		case d.lost <- struct{}{}:
+		default:
+		}
+		return nil, net.ErrClosed
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn, err := d.dial(ctx, network, address)
@@ -95,7 +102,7 @@ func (d *dialer) connect(network, address string, timeout time.Duration) (net.Co
 		return nil, net.ErrClosed
 	}
 	d.taken.Add(1)
-	d.conn = &numbered{Conn: &limited{conn, d.limit}, last: &d.last}
+	d.conn = &limited{conn, d.limit}
 	return d.conn, nil
 }
 

@@ -20,24 +20,36 @@ const (
 // changed once, because it may have missed changes. It goes on when servers are away, and when
 // sessions end.
 func (m *Members) Watch(ctx context.Context, changed func()) error {
-	for {
-		m.mu.Lock()
-		s, another := m.session, m.another
-		m.mu.Unlock()
-		if s != nil {
-			(&watch{m: m, s: s, changed: changed}).run(ctx, another)
-		}
+	ended := make(chan struct{})
+	watching := m.start(func() {
+		defer close(ended)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(m.life, cancel)()
 		select {
-		case <-another:
+		case <-m.joined:
 		case <-ctx.Done():
-			return nil
-		case <-m.closing:
-			return engine.ErrClosed
 		}
+		for ctx.Err() == nil {
+			m.watch(ctx, changed)
+			select {
+			case <-time.After(again):
+			case <-ctx.Done():
+			}
+		}
+	})
+	if watching {
+		<-ended
 	}
+	if !watching || ctx.Err() == nil {
+		return engine.ErrClosed
+	}
+	return nil
 }
 
-// watch is the state of Watch for one session.
+// watch is the state of Watch for one connection, whose session ends with it. A node's session must
+// not have watches: go-zookeeper takes them to the next connection with a data race. It may name a
+// later change than the last one seen, and the server then leaves out the changes before.
 type watch struct {
 	m       *Members
 	s       *session
@@ -50,8 +62,18 @@ type watch struct {
 	predecessor string          // znode of the next smaller node; empty if there is none
 }
 
-// run watches until the session changes.
-func (w *watch) run(ctx context.Context, another <-chan struct{}) {
+// watch watches until the connection is lost.
+func (m *Members) watch(ctx context.Context, changed func()) {
+	n := m.last.Load()
+	n.mu.Lock()
+	ttl := n.ttl
+	n.mu.Unlock()
+	s, err := m.connect(ttl, make(chan struct{}, 1))
+	if err != nil {
+		return
+	}
+	defer s.close()
+	w := &watch{m: m, s: s, changed: changed}
 	tell := time.NewTimer(0)
 	defer tell.Stop()
 	for {
@@ -73,9 +95,7 @@ func (w *watch) run(ctx context.Context, another <-chan struct{}) {
 			w.changed()
 		case <-retry:
 			tell.Reset(0) // changes may have been missed meanwhile
-		case <-another:
-			return
-		case <-w.m.closing:
+		case <-s.dialer.lost:
 			return
 		case <-ctx.Done():
 			return
@@ -83,11 +103,13 @@ func (w *watch) run(ctx context.Context, another <-chan struct{}) {
 	}
 }
 
-// arm sets the missing watches. A watch that is set stays: go-zookeeper takes it to the next
-// connection, and has no way to end it.
+// arm sets the missing watches. A watch that is set stays until the connection ends.
 func (w *watch) arm(ctx context.Context) error {
 	if w.topics == nil {
 		topics, err := call(ctx, w.m, func() (<-chan zk.Event, error) {
+			if err := w.s.introduce(w.m.cfg); err != nil {
+				return nil, err
+			}
 			_, _, events, err := w.s.conn.GetW(w.m.cfg.Path)
 			return events, err
 		})
@@ -111,7 +133,7 @@ func (w *watch) arm(ctx context.Context) error {
 		return err
 	}
 	w.list = now.events
-	return w.follow(ctx, before(now.children, w.s.node.child.Load()))
+	return w.follow(ctx, before(now.children, w.m.last.Load().child.Load()))
 }
 
 // follow watches the next smaller node.

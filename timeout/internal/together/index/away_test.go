@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,13 +30,13 @@ type pair struct {
 }
 
 func newReal(t *testing.T) *pair {
-	truth, err := postgres.Open(t.Context(), testserver.Database(t), postgres.Config{})
+	primary, err := postgres.Open(t.Context(), testserver.Database(t), postgres.Config{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = truth.Close() })
+	t.Cleanup(func() { _ = primary.Close() })
 	r := &pair{redis: testserver.Redis(t), ran: map[string]int{}}
 	in, err := redis.Open(t.Context(), r.redis.URL, redis.Config{})
 	require.NoError(t, err)
-	r.Center, err = timeout.New(over(t, truth, in, index.Config{Patience: 300 * time.Millisecond, Window: time.Second, Scan: 100 * time.Millisecond}),
+	r.Center, err = timeout.New(over(t, primary, in, index.Config{Patience: 300 * time.Millisecond, Window: time.Second, Scan: 100 * time.Millisecond}),
 		timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
@@ -126,43 +124,4 @@ func TestWhatIsDueRunsWhileTheIndexIsAway(t *testing.T) {
 			r.awaits(t, 220)
 		})
 	}
-}
-
-// A node leases tasks, and their outcomes go to another node. The first node forgets the leases
-// when they end.
-func TestLeasesThatAnotherNodeSettlesAreForgotten(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "tasks.db")
-	a, b := over(t, table(t, path), inMemory(t), index.Config{}), over(t, table(t, path), inMemory(t), index.Config{})
-	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
-	require.NoError(t, err)
-	var tasks []engine.Task
-	for i := range 500 {
-		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
-	}
-	_, err = a.Set(t.Context(), tasks)
-	require.NoError(t, err)
-	var done []engine.Outcome
-	require.Eventually(t, func() bool {
-		batch, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 1000, Lease: 10 * time.Second})
-		require.NoError(t, err)
-		for _, leased := range batch.Leased {
-			done = append(done, engine.Outcome{Token: leased.Token, As: engine.Done})
-		}
-		return len(done) == len(tasks)
-	}, time.Minute, time.Millisecond)
-	require.Equal(t, len(tasks), leases(a))
-	_, err = b.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "b", Settle: done})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		_, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Second})
-		require.NoError(t, err)
-		return leases(a) == 0
-	}, time.Minute, 50*time.Millisecond)
-}
-
-// leases returns the number of leases known to an engine. It tells nobody else.
-func leases(e *index.Engine) int {
-	of := reflect.ValueOf(e).Elem().FieldByName("leases")
-	return of.FieldByName("keys").Len() + of.FieldByName("old").Len()
 }

@@ -63,7 +63,7 @@ func benchTable(b *testing.B, kind string) (e engine.Engine) {
 func benchQueue(b *testing.B, table engine.Engine) engine.Engine {
 	wheel, err := memory.New(memory.Config{})
 	require.NoError(b, err)
-	e, err := index.New(table.(engine.Truth), wheel, index.Config{})
+	e, err := index.New(table.(engine.Primary), wheel, index.Config{})
 	require.NoError(b, err)
 	return e
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// The clock of the truth decides. The clock of the index may be wrong, and change while it runs.
+// The clock of the primary decides. The clock of the index may be wrong, and change while it runs.
 func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	server := testserver.RedisWithClock(t)
 	server.SetClock(t, -time.Hour)

@@ -41,7 +41,7 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-func table(t *testing.T, path string) engine.Truth {
+func table(t *testing.T, path string) engine.Primary {
 	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close() })
@@ -55,11 +55,11 @@ func inMemory(t *testing.T) engine.Engine {
 	return e
 }
 
-func over(t *testing.T, truth engine.Truth, in engine.Engine, cfg index.Config) *index.Engine {
+func over(t *testing.T, primary engine.Primary, in engine.Engine, cfg index.Config) *index.Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	e, err := index.New(truth, in, cfg)
+	e, err := index.New(primary, in, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return e
@@ -67,8 +67,8 @@ func over(t *testing.T, truth engine.Truth, in engine.Engine, cfg index.Config) 
 
 func TestAWheelInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
-	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	enginetest.Run(t, over(t, truth, inMemory(t), index.Config{Scan: 100 * time.Millisecond}), enginetest.Options{})
+	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	enginetest.Run(t, over(t, primary, inMemory(t), index.Config{Scan: 100 * time.Millisecond}), enginetest.Options{})
 }
 
 // Two wheels in front of one table know nothing of each other.
@@ -156,12 +156,12 @@ func (s slow) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) 
 	return batch, err
 }
 
-// A task due again is due at the truth's time, however late the index hears of it.
+// A task due again is due at the primary's time, however late the index hears of it.
 func TestASlowIndexMakesNothingLate(t *testing.T) {
-	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // knows the next due time
 	require.NoError(t, err)
-	e := over(t, truth, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
+	e := over(t, primary, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
 	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
@@ -226,31 +226,31 @@ func (b *broken) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 // A table finds a moved task at its earlier time. A scan with a limit then says nothing of the times before the
 // later one.
 func TestAMovedTaskDoesNotHideTheTasksBehindIt(t *testing.T) {
-	truth := withOrders(t)
-	_, err := truth.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "moved", After: time.Second}, {Topic: "orders", ID: "behind", After: 2 * time.Second}})
+	primary := withOrders(t)
+	_, err := primary.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "moved", After: time.Second}, {Topic: "orders", ID: "behind", After: 2 * time.Second}})
 	require.NoError(t, err)
-	_, err = truth.Move(t.Context(), []engine.Move{{Key: engine.Key{Topic: "orders", ID: "moved"}, After: 10 * time.Minute}})
+	_, err = primary.Move(t.Context(), []engine.Move{{Key: engine.Key{Topic: "orders", ID: "moved"}, After: 10 * time.Minute}})
 	require.NoError(t, err)
-	e := over(t, truth, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
+	e := over(t, primary, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
 	require.NoError(t, takes(t.Context(), own{e}, "behind", time.Minute))
 }
 
-// lateTruth leases so late that the leases claimed before have ended.
-type lateTruth struct{ engine.Truth }
+// latePrimary leases so late that the leases claimed before have ended.
+type latePrimary struct{ engine.Primary }
 
-func (e lateTruth) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e latePrimary) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if ask.Max > 0 {
 		time.Sleep(10 * ask.Lease)
 	}
-	return e.Truth.Expire(ctx, ask)
+	return e.Primary.Expire(ctx, ask)
 }
 
 // With more due tasks than Limit, a call leases from the index and then from the table.
 func TestACallLeasesATaskOnce(t *testing.T) {
-	truth := withOrders(t)
-	_, err := truth.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}, {Topic: "orders", ID: "2"}})
+	primary := withOrders(t)
+	_, err := primary.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}, {Topic: "orders", ID: "2"}})
 	require.NoError(t, err)
-	e := over(t, lateTruth{truth}, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
+	e := over(t, latePrimary{primary}, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
 	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Millisecond})
 	require.NoError(t, err)
 	again := 0
@@ -264,10 +264,10 @@ func TestACallLeasesATaskOnce(t *testing.T) {
 // A center asks again at Next, or after its Poll. That may be longer than the window.
 func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
 	const window = 100 * time.Millisecond
-	truth := withOrders(t)
-	_, err := truth.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1", After: time.Hour}})
+	primary := withOrders(t)
+	_, err := primary.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1", After: time.Hour}})
 	require.NoError(t, err)
-	e := over(t, truth, inMemory(t), index.Config{Window: window, Scan: window / 2})
+	e := over(t, primary, inMemory(t), index.Config{Window: window, Scan: window / 2})
 	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
 	require.NoError(t, err)
 	require.False(t, batch.Next.IsZero())
@@ -277,15 +277,15 @@ func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
 // rig is a center on an engine with a broken index.
 type rig struct {
 	*timeout.Center
-	truth engine.Truth
-	index *broken
-	mu    sync.Mutex
-	ran   map[string]int
+	primary engine.Primary
+	index   *broken
+	mu      sync.Mutex
+	ran     map[string]int
 }
 
 func newRig(t *testing.T, cfg index.Config) *rig {
-	r := &rig{truth: table(t, filepath.Join(t.TempDir(), "tasks.db")), index: &broken{Engine: inMemory(t)}, ran: map[string]int{}}
-	center, err := timeout.New(over(t, r.truth, r.index, cfg), timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	r := &rig{primary: table(t, filepath.Join(t.TempDir(), "tasks.db")), index: &broken{Engine: inMemory(t)}, ran: map[string]int{}}
+	center, err := timeout.New(over(t, r.primary, r.index, cfg), timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	r.Center = center
 	require.NoError(t, center.Handle("orders", func(_ context.Context, task engine.Task) error {
@@ -336,7 +336,7 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 	require.Equal(t, 1, r.times("before"))
 }
 
-// A lease has ended in the truth. The index was not told, and there it may last for an hour.
+// A lease has ended in the primary. The index was not told, and there it may last for an hour.
 func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased engine.Leased){
 		"tried again": func(t *testing.T, e *index.Engine, leased engine.Leased) {
@@ -367,7 +367,7 @@ func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
 			in.down.Store(true)
 			end(t, e, leased[0])
 			in.down.Store(false)
-			time.Sleep(rest) // meanwhile the truth is asked
+			time.Sleep(rest) // meanwhile the primary is asked
 			require.Eventually(t, func() bool { return len(lease()) == 1 }, time.Minute, 10*time.Millisecond)
 			for range 10 {
 				require.Empty(t, lease())
@@ -405,9 +405,9 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint("later-", i), After: time.Hour})
 		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint("soon-", i), After: time.Duration(5*i) * time.Millisecond})
 	}
-	_, err := r.truth.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
+	_, err := r.primary.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
-	_, err = r.truth.Set(t.Context(), tasks) // by somebody else
+	_, err = r.primary.Set(t.Context(), tasks) // by somebody else
 	require.NoError(t, err)
 	r.run(t)
 	require.Eventually(t, func() bool {
@@ -423,25 +423,25 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 }
 
 func TestABadConfigurationIsRefused(t *testing.T) {
-	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}, {Patience: math.MaxInt64}} {
-		_, err := index.New(truth, inMemory(t), cfg)
+		_, err := index.New(primary, inMemory(t), cfg)
 		require.ErrorIs(t, err, engine.ErrArgument)
 	}
 	_, err := index.New(nil, inMemory(t), index.Config{})
 	require.ErrorIs(t, err, engine.ErrArgument)
-	_, err = index.New(truth, nil, index.Config{})
+	_, err = index.New(primary, nil, index.Config{})
 	require.ErrorIs(t, err, engine.ErrArgument)
 }
 
 // The index hears of this process only. Other processes can set tasks, too.
 func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
-	for name, truth := range map[string]engine.Truth{
-		"silent":  struct{ engine.Truth }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
+	for name, primary := range map[string]engine.Primary{
+		"silent":  struct{ engine.Primary }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
 		"hearing": hearing{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := over(t, truth, inMemory(t), index.Config{})
+			e := over(t, primary, inMemory(t), index.Config{})
 			_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -464,8 +464,8 @@ func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
 	}
 }
 
-// hearing is a truth with a Wake.
-type hearing struct{ engine.Truth }
+// hearing is a primary with a Wake.
+type hearing struct{ engine.Primary }
 
 func (hearing) Wake(ctx context.Context, wake func(topic string)) error {
 	wake("")

@@ -52,20 +52,20 @@ func ids(leased []engine.Leased) []string {
 }
 
 // withOrders returns a table with a topic.
-func withOrders(t *testing.T) engine.Truth {
-	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	_, err := truth.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+func withOrders(t *testing.T) engine.Primary {
+	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	_, err := primary.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
-	return truth
+	return primary
 }
 
 // claim leases a task of a table by its id. First it reads the row again, as a worker does.
-func claim(ctx context.Context, truth engine.Truth, id string) ([]string, error) {
-	tasks, err := truth.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
+func claim(ctx context.Context, primary engine.Primary, id string) ([]string, error) {
+	tasks, err := primary.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
 	if err != nil || tasks[0].State != engine.Pending {
 		return nil, err // the row says: nothing to do
 	}
-	claimed, err := truth.Claim(ctx, "orders", "worker", []engine.Wanted{{ID: id, Version: tasks[0].Version}}, time.Minute)
+	claimed, err := primary.Claim(ctx, "orders", "worker", []engine.Wanted{{ID: id, Version: tasks[0].Version}}, time.Minute)
 	if err != nil || !claimed[0].OK {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func takes(ctx context.Context, f front, id string, patience time.Duration) erro
 
 // writtenTwice writes a row, then a member of a sorted set. Workers look only at the set.
 type writtenTwice struct {
-	engine.Truth
+	engine.Primary
 	client  *goredis.Client
 	crashed *bool // true: the process ends between the two writes
 }
@@ -111,7 +111,7 @@ func (w writtenTwice) take(ctx context.Context) ([]string, error) {
 	if err := w.client.ZRem(ctx, "flawed", due[0]).Err(); err != nil {
 		return nil, err
 	}
-	return claim(ctx, w.Truth, due[0])
+	return claim(ctx, w.Primary, due[0])
 }
 
 // crashing is an engine out of reach of a crashed process.
@@ -184,18 +184,18 @@ func TestFlaw17WhatIsInTheTableAndNotInRedisIsFound(t *testing.T) {
 
 // slowTable is a table with a pause before each write. Meanwhile it calls a function.
 type slowTable struct {
-	engine.Truth
+	engine.Primary
 	meanwhile *func()
 }
 
 func (s slowTable) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	(*s.meanwhile)()
-	return s.Truth.Set(ctx, tasks)
+	return s.Primary.Set(ctx, tasks)
 }
 
 // queuedFirst puts a task into a queue in memory, then saves it.
 type queuedFirst struct {
-	engine.Truth
+	engine.Primary
 	queue chan string
 }
 
@@ -208,7 +208,7 @@ func (q queuedFirst) set(ctx context.Context, id string) error {
 func (q queuedFirst) take(ctx context.Context) ([]string, error) {
 	select {
 	case id := <-q.queue:
-		return claim(ctx, q.Truth, id)
+		return claim(ctx, q.Primary, id)
 	default:
 		return nil, nil
 	}

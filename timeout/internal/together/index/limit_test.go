@@ -63,7 +63,7 @@ func TestALimitForAllNodesHoldsWithAndWithoutAnIndex(t *testing.T) {
 				for _, node := range []string{"a", "b"} {
 					var e engine.Engine = table(t, path)
 					if indexed {
-						e = over(t, e.(engine.Truth), inMemory(t), index.Config{Scan: 250 * time.Millisecond})
+						e = over(t, e.(engine.Primary), inMemory(t), index.Config{Scan: 250 * time.Millisecond})
 					}
 					cfg := timeout.Config{Node: node, Logger: slog.New(slog.DiscardHandler), Topic: engine.Topic{GlobalConcurrency: limit, Lease: time.Minute}}
 					if node == "a" {
