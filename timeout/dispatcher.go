@@ -109,8 +109,7 @@ func (d *dispatcher) serve() {
 		p, ask, wait := d.plan(time.Now())
 		switch {
 		case p != nil:
-			number := d.begun
-			d.c.serving.Go(func() { d.ask(p, ask, number) })
+			d.c.serving.Go(func() { d.ask(p, ask) })
 		case wait == 0:
 			return
 		default:
@@ -176,6 +175,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 		}
 	}
 	d.begun++
+	asked.looking = d.begun
 	d.beginCall(asked, now)
 	asked.asked += ask.Max
 	asked.look = now.Add(d.c.poll()) // earlier hints are answered by this call, later ones still count
@@ -184,7 +184,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 
 // ask calls a part of the engine and takes its answer. All slots are asked for, whoever owns them: another
 // node may have no request.
-func (d *dispatcher) ask(p *part, ask engine.Ask, number int) {
+func (d *dispatcher) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	batch, err := d.c.engine.Expire(ctx, ask)
@@ -193,7 +193,7 @@ func (d *dispatcher) ask(p *part, ask engine.Ask, number int) {
 	}
 	answered := err == nil || errors.Is(err, engine.ErrPartial)
 	if answered {
-		d.settle(d.take(p, ask, batch, number, time.Now())) // before others look for what nobody gets here
+		d.settle(d.take(p, ask, batch, time.Now())) // before others look for what nobody gets here
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,7 +214,7 @@ func (d *dispatcher) settle(outcomes []engine.Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	if err := d.c.settle(ctx, d.name, outcomes); err != nil {
+	if _, err := d.c.settle(ctx, d.name, outcomes...); err != nil {
 		d.c.cfg.Logger.Warn("timeout: pulled tasks are not settled, so their leases must end", "topic", d.name, "tasks", len(outcomes), "err", err)
 	}
 }
@@ -245,7 +245,7 @@ func (d *dispatcher) fail(err error) {
 }
 
 // take hands out the leased tasks. It returns the outcomes of those that nobody gets.
-func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number int, now time.Time) (rest []engine.Outcome) {
+func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.clock = clock{batch.Now, now}
@@ -262,7 +262,7 @@ func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number in
 		d.count(one, batch.Now)
 	}
 	found := len(batch.Leased) > 0
-	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, number))...)
+	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, p.looking))...)
 	switch {
 	case full:
 		d.lookAt(p, now)
@@ -274,7 +274,7 @@ func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number in
 		d.lookAt(p, now.Add(wait))
 	}
 	if more := found && !now.Before(p.look); !more && len(rest) == 0 {
-		p.looked = number
+		p.looked = p.looking
 	}
 	return rest
 }
@@ -285,13 +285,8 @@ func (d *dispatcher) count(one *Leased, now time.Time) {
 	if one.Again {
 		d.counts.Again++
 	}
-	if one.Attempts != 1 {
-		return
-	}
-	if late := now.Sub(one.Due); late < 0 {
-		d.counts.Early++
-	} else {
-		d.counts.Late.Observe(late)
+	if one.Attempts == 1 {
+		d.counts.began(now.Sub(one.Due))
 	}
 }
 

@@ -31,24 +31,12 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
-	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: token.Topic, Node: c.cfg.Node, Settle: []engine.Outcome{outcome}})
-	if errors.Is(err, ErrNotFound) { // dropped after this node had learned of it
-		return false, nil
-	}
-	if err != nil {
+	settled, err := c.settle(ctx, token.Topic, outcome)
+	if err != nil || !settled[0] {
 		return false, err
 	}
-	if batch.Settled[0] {
-		c.gaveUp(outcome)
-	}
-	if outcome.As == Pending && batch.Settled[0] {
-		due := outcome.Due
-		if due.IsZero() {
-			due = batch.Now.Add(outcome.After)
-		}
-		c.wake(token.Key, due)
-	}
-	return batch.Settled[0], nil
+	c.gaveUp(outcome)
+	return true, nil
 }
 
 // outcomeOf returns the outcome of an attempt that somebody else has made. It reads the task, which may be large, only if
