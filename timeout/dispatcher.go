@@ -57,7 +57,7 @@ func (d *dispatcher) change(topic Topic) {
 		d.lookNow()
 	}
 	if !topic.Pull { // another call is refused
-		d.dismiss(func(*request) bool { return true })
+		d.dismiss(nil, func(*request) bool { return true })
 		signal(d.wakeup)
 	}
 	d.topic = topic
@@ -82,20 +82,15 @@ func (d *dispatcher) hasLooked(r *request, now time.Time) bool {
 // dismissLooked answers the requests that want an answer and have looked. If no part has answered, that is an error. d.mu must
 // be held.
 func (d *dispatcher) dismissLooked(now time.Time) {
-	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
-		if !r.last || !d.hasLooked(r, now) {
-			return false
-		}
-		var err error
-		if !r.looked && !slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }) {
-			err = errSilent
-			for _, p := range d.parts {
-				err = cmp.Or(p.failing, err)
-			}
-		}
-		r.got <- pulled{err: err}
-		return true
+	err := errSilent
+	for _, p := range d.parts {
+		err = cmp.Or(p.failing, err)
+	}
+	hasLooked := func(r *request) bool { return r.last && d.hasLooked(r, now) }
+	d.dismiss(nil, func(r *request) bool {
+		return hasLooked(r) && (r.looked || slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }))
 	})
+	d.dismiss(err, hasLooked)
 }
 
 // errSilent is the error of a Pull if no part of the engine answers in time.
@@ -133,7 +128,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 	most := dispatchMost
 	if d.limiter != nil {
 		if tokens := d.limiter.TokensAt(now); tokens < 1 {
-			d.dismiss(func(r *request) bool { return r.last })
+			d.dismiss(nil, func(r *request) bool { return r.last })
 			missing := time.Duration((1 - tokens) / d.topic.Rate * float64(time.Second))
 			wait = min(max(missing, time.Millisecond), d.c.poll())
 		} else if most = min(most, int(tokens)-d.asked()); most < 1 {
@@ -235,10 +230,7 @@ func (d *dispatcher) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 
 // fail answers all requests with an error. The next request is a reason to ask again at once. d.mu must be held.
 func (d *dispatcher) fail(err error) {
-	for _, r := range d.waiting {
-		r.got <- pulled{err: err}
-	}
-	d.waiting = nil
+	d.dismiss(err, func(*request) bool { return true })
 	for _, p := range d.parts {
 		p.until = time.Time{}
 	}
@@ -305,17 +297,17 @@ func (d *dispatcher) deal(leased []Leased, lease time.Duration, number int) (res
 			}
 		}
 	}
-	d.dismiss(func(r *request) bool { return len(r.tasks) > 0 })
+	d.dismiss(nil, func(r *request) bool { return len(r.tasks) > 0 })
 	return leased
 }
 
-// dismiss answers the matching requests, with their tasks if any. d.mu must be held.
-func (d *dispatcher) dismiss(matches func(*request) bool) {
+// dismiss answers the matching requests, with their tasks if any, or with an error. d.mu must be held.
+func (d *dispatcher) dismiss(err error, matches func(*request) bool) {
 	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
 		if !matches(r) {
 			return false
 		}
-		r.got <- pulled{tasks: r.tasks}
+		r.got <- pulled{r.tasks, err}
 		return true
 	})
 }

@@ -21,7 +21,7 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	}
 	defer c.calls.Done()
 	topic, err := c.admit(ctx, token)
-	if errors.Is(err, errNoTopic) {
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
@@ -85,19 +85,12 @@ func (c *Center) gaveUp(outcome engine.Outcome) {
 	d.counts.gaveUp(outcome)
 }
 
-// errNoTopic is the error of admit if the topic of a token is gone.
-var errNoTopic = errors.New("timeout: the topic of the token is gone")
-
-// admit checks a token from outside, and returns its topic.
+// admit checks a token from outside, and returns its topic, or ErrNotFound if that is gone.
 func (c *Center) admit(ctx context.Context, token Token) (Topic, error) {
 	if err := c.checkToken(token); err != nil {
 		return Topic{}, err
 	}
-	topic, err := c.lookUp(ctx, token.Topic)
-	if errors.Is(err, ErrNotFound) {
-		err = errNoTopic
-	}
-	return topic, err
+	return c.lookUp(ctx, token.Topic)
 }
 
 func (c *Center) checkToken(token Token) error {

@@ -184,7 +184,7 @@ func (c *Center) Extend(ctx context.Context, token Token, lease time.Duration) (
 	}
 	defer c.calls.Done()
 	topic, err := c.admit(ctx, token)
-	if errors.Is(err, errNoTopic) {
+	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {
