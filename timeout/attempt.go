@@ -43,13 +43,8 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 
 // made counts an attempt that is made, and not handed back. w.mu must be held.
 func (w *worker) made(a *attempt) {
-	if a.due.IsZero() {
-		return
-	}
-	if late := a.begun.Sub(a.due); late < 0 {
-		w.counts.Early++
-	} else {
-		w.counts.Late.Observe(late)
+	if !a.due.IsZero() {
+		w.counts.began(a.begun.Sub(a.due))
 	}
 }
 
@@ -176,7 +171,6 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	default:
 		w.counts.Failed++
 	}
-	w.counts.gaveUp(outcome)
 	w.settle(outcome)
 }
 
@@ -204,16 +198,6 @@ func (w *worker) prolong(accepted ...*attempt) {
 	if _, err := w.c.engine.Extend(ctx, tokensOf(accepted), lease); err != nil {
 		w.c.cfg.Logger.Warn("timeout: leases of accepted tasks are not extended", "topic", w.name, "leases", len(accepted), "err", err)
 	}
-}
-
-// finish takes an attempt out of the held ones. It reports false if it was over already. w.mu
-// must be held.
-func (w *worker) finish(a *attempt) bool {
-	if a.over {
-		return false
-	}
-	w.drop(a)
-	return true
 }
 
 // timeLimit returns how long a handler may take. Zero means for ever.

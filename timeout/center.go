@@ -37,7 +37,7 @@ type Center struct {
 	handlers    map[string]Handler
 	topics      map[string]Topic    // the known topics
 	revisions   map[string]revision // looks to come, by topic
-	news        map[string]Topic    // those made or changed here since Run began to read all
+	learned     map[string]Topic    // those made or changed here since Run began to read all
 	workers     map[string]*worker
 	dispatchers map[string]*dispatcher
 	view        engine.View
@@ -76,7 +76,7 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		members:     cfg.Members,
 		handlers:    make(map[string]Handler),
 		topics:      make(map[string]Topic),
-		news:        make(map[string]Topic),
+		learned:     make(map[string]Topic),
 		revisions:   make(map[string]revision),
 		workers:     make(map[string]*worker),
 		dispatchers: make(map[string]*dispatcher),

@@ -40,7 +40,7 @@ type circuit struct {
 	claimant string                     // the caller that leases a task for a trial, or empty
 	claimed  time.Time                  // since when
 	turns    turns                      // of the trials
-	next     map[string]time.Time       // when a task of each of some callers comes back for a trial
+	next     map[string]time.Time       // when a task of each of some callers comes back for a trial; if before until, for one that began
 	back     time.Time                  // when the last of the other tasks put off comes back
 	wakeups  map[chan struct{}]struct{} // of workers that wait for a change
 }
@@ -49,13 +49,13 @@ const (
 	// circuitHangs is how long a target must go without a successful call to count as hanging.
 	circuitHangs = time.Second
 
-	// circuitsKept is how many targets are remembered at least. Beyond it some are forgotten: see shed.
+	// circuitsKept is how many targets are remembered at least. Beyond it some are forgotten: see forget.
 	circuitsKept = 10_000
 
 	// circuitUnwanted is how long after its time for a trial an open circuit is remembered at least.
 	circuitUnwanted = time.Minute
 
-	// trialTurns bounds how long a trial waits for the callers whose turn comes first. trialClaim bounds
+	// trialTurns bounds how long a trial waits for the callers whose turn comes first: see patience. trialClaim bounds
 	// how long a caller may look for a task to try.
 	trialTurns = time.Second
 	trialClaim = time.Second
@@ -85,7 +85,7 @@ func (cs *circuits) of(name string) *circuit {
 	}
 	now := time.Now()
 	if len(cs.all) >= cs.kept && (len(cs.all) >= cs.limit || now.After(cs.next)) {
-		cs.releaseQueue(now)
+		cs.forget(now)
 	}
 	c := &circuit{failures: cs.failures, wait: cs.wait, answered: now}
 	cs.all[name] = c
@@ -99,11 +99,11 @@ func (cs *circuits) known(name string) *circuit {
 	return cs.all[name]
 }
 
-// shed forgets targets: those that are well; if too many are left, those with failures and a closed circuit; and if too many
+// forget forgets targets: those that are well; if too many are left, those with failures and a closed circuit; and if too many
 // are still left, those with an open circuit whose time for a trial came long ago, without a call since. They may be called
 // anyway. So however many targets fail, those that did so within CircuitWait and circuitUnwanted bound the memory. cs.mu
 // must be held.
-func (cs *circuits) releaseQueue(now time.Time) {
+func (cs *circuits) forget(now time.Time) {
 	for _, most := range []worth{worthNothing, worthFailures, worthTrials} {
 		maps.DeleteFunc(cs.all, func(_ string, c *circuit) bool { return c.worth(now) <= most })
 		if len(cs.all) < cs.kept {
@@ -161,7 +161,7 @@ func (c *circuit) fail(now time.Time) {
 	c.signal()
 }
 
-// ring makes the waiting workers look at the circuit again. c.mu must be held.
+// signal makes the waiting workers look at the circuit again. c.mu must be held.
 func (c *circuit) signal() {
 	for wakeup := range c.wakeups {
 		signal(wakeup)
@@ -208,7 +208,9 @@ func (c *circuit) turn(caller string, wakeup chan struct{}, now time.Time) (at t
 	return c.turnOf(caller, now), true
 }
 
-// turnOf returns when a caller may make a call. It has to wait a little longer, the later its turn is. c.mu must be held.
+// turnOf returns when a caller may make a call. It has to wait a little longer, the later its turn is. When its turn has come, it
+// waits for a caller whose task comes back for this trial before: an engine may be late, and lease the tasks of all of them at
+// once. c.mu must be held.
 func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	switch {
 	case c.opened.IsZero():
@@ -216,9 +218,23 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	case c.trials >= maxTrials: // the end of one signals
 		return now.Add(max(c.wait, trialLast))
 	}
-	later := float64(min(trialTurns, c.wait/10)) * c.turns.rank(caller)
-	return c.until.Add(time.Millisecond + time.Duration(later))
+	later := time.Duration(float64(c.patience()) * c.turns.rank(caller))
+	turn := c.until.Add(time.Millisecond + later)
+	if now.Before(turn) {
+		return turn
+	}
+	at := turn
+	for other, back := range c.next {
+		end := back.Add(c.patience() + later)
+		if other != caller && !back.Before(c.until) && back.Before(turn) && now.Before(end) && at.Before(end) {
+			at = end
+		}
+	}
+	return at
 }
+
+// patience bounds how long a trial waits for the callers whose turn comes first.
+func (c *circuit) patience() time.Duration { return min(trialTurns, c.wait/10) }
 
 // mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
 func (c *circuit) mayCall(caller string, now time.Time) bool {
@@ -348,7 +364,9 @@ func (c *circuit) putOff(caller string, now time.Time) time.Duration {
 	longest := c.wait
 	if !c.opened.IsZero() {
 		longest = max(longest, now.Sub(c.opened))
-		maps.DeleteFunc(c.next, func(_ string, at time.Time) bool { return !at.After(now) })
+		maps.DeleteFunc(c.next, func(other string, at time.Time) bool {
+			return at.Before(c.until) || !now.Before(at.Add(2*c.patience())) || other == caller && !at.After(now)
+		})
 		c.turns.join(caller, now)
 		at := c.turnOf(caller, now)
 		if at.After(now) && c.next[caller].IsZero() && c.turns.isNext(caller, c.next) {

@@ -148,6 +148,59 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 	})
 }
 
+// An engine may be so late that the tasks of all callers come back at once, whatever their turns.
+func TestACallerWhoseTaskComesBackForTheTrialIsWaitedFor(t *testing.T) {
+	for _, late := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			cs := circuits{failures: 1, wait: 10 * time.Second, all: map[string]*circuit{}}
+			c := cs.of("host")
+			fails := errors.New("answer 500")
+			c.enter("a").leave(fails)
+			comeBack := func(callers ...string) {
+				for _, caller := range callers {
+					require.Nil(t, c.enter(caller), caller)
+					c.putOff(caller, time.Now())
+					time.Sleep(time.Millisecond)
+				}
+			}
+			comeBack("a", "b", "c")
+			trials := map[string]int{}
+			for range 9 {
+				time.Sleep(time.Until(c.until) + 70*time.Millisecond + late) // the turn of each has come
+				for _, caller := range []string{"c", "b", "a"} {
+					if v := c.enter(caller); v != nil {
+						v.leave(fails)
+						trials[caller]++
+					} else {
+						c.putOff(caller, time.Now())
+					}
+				}
+				time.Sleep(2 * trialTurns)
+				comeBack("c", "b", "a")
+			}
+			require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, trials)
+		})
+	}
+}
+
+func TestACallerWhoseTaskDoesNotComeBackHoldsTheTrialUpNoLongerThanATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := circuits{failures: 1, wait: 10 * time.Second, all: map[string]*circuit{}}
+		c := cs.of("host")
+		c.enter("a").leave(errors.New("answer 500"))
+		c.putOff("a", time.Now())
+		time.Sleep(time.Millisecond)
+		second := c.putOff("b", time.Now())
+		time.Sleep(second)
+		require.Nil(t, c.enter("b"), "the task of a may come yet")
+		again := c.putOff("b", time.Now())
+		require.Greater(t, again, trialTurns/2)
+		time.Sleep(again)
+		require.LessOrEqual(t, second+again, c.wait+2*trialTurns)
+		require.NotNil(t, c.enter("b"))
+	})
+}
+
 func TestACircuitHasATrialEachWaitAndClosesByAnyCallThatSucceedsThen(t *testing.T) {
 	fails := errors.New("answer 500")
 	open := func() (*circuit, *visit) {

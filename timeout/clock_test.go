@@ -21,7 +21,7 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 		if ahead != 0 { // without an answer both are taken for equal
 			batch := engine.Batch{Now: now.Round(0).Add(ahead)}
 			w.take(of[0], engine.Ask{}, batch, nil, now, now)
-			d.take(of[1], engine.Ask{Max: 1}, batch, 1, now)
+			d.take(of[1], engine.Ask{Max: 1}, batch, now)
 			require.Equal(t, of[0].look, of[1].look)
 		}
 		w.expect(Key{}, due)

@@ -108,15 +108,3 @@ func clip(text string) string {
 	}
 	return text[:end]
 }
-
-// The causes at the end of a handler's context.
-var (
-	// ErrLeaseLost is the cause if the task is no longer this handler's.
-	ErrLeaseLost = errors.New("timeout: lease lost")
-
-	// ErrStopping is the cause if Run ends and its grace is over.
-	ErrStopping = errors.New("timeout: center stopping")
-
-	// ErrTimeout is the cause if Topic.Timeout has passed.
-	ErrTimeout = errors.New("timeout: handler took too long")
-)

@@ -81,6 +81,9 @@ var (
 	// handled.
 	ErrFull = engine.ErrFull
 
+	// ErrForged is the error for a token that none of Config.FeedbackKeys has signed.
+	ErrForged = engine.ErrForged
+
 	// ErrPartial is the error if a part of the engine does not answer: see Center.GetAll.
 	ErrPartial = engine.ErrPartial
 )

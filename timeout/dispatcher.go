@@ -57,7 +57,7 @@ func (d *dispatcher) change(topic Topic) {
 		d.lookNow()
 	}
 	if !topic.Pull { // another call is refused
-		d.dismiss(func(*request) bool { return true })
+		d.dismiss(nil, func(*request) bool { return true })
 		signal(d.wakeup)
 	}
 	d.topic = topic
@@ -82,20 +82,15 @@ func (d *dispatcher) hasLooked(r *request, now time.Time) bool {
 // dismissLooked answers the requests that want an answer and have looked. If no part has answered, that is an error. d.mu must
 // be held.
 func (d *dispatcher) dismissLooked(now time.Time) {
-	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
-		if !r.last || !d.hasLooked(r, now) {
-			return false
-		}
-		var err error
-		if !r.looked && !slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }) {
-			err = errSilent
-			for _, p := range d.parts {
-				err = cmp.Or(p.failing, err)
-			}
-		}
-		r.got <- pulled{err: err}
-		return true
+	err := errSilent
+	for _, p := range d.parts {
+		err = cmp.Or(p.failing, err)
+	}
+	hasLooked := func(r *request) bool { return r.last && d.hasLooked(r, now) }
+	d.dismiss(nil, func(r *request) bool {
+		return hasLooked(r) && (r.looked || slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }))
 	})
+	d.dismiss(err, hasLooked)
 }
 
 // errSilent is the error of a Pull if no part of the engine answers in time.
@@ -109,8 +104,7 @@ func (d *dispatcher) serve() {
 		p, ask, wait := d.plan(time.Now())
 		switch {
 		case p != nil:
-			number := d.begun
-			d.c.serving.Go(func() { d.ask(p, ask, number) })
+			d.c.serving.Go(func() { d.ask(p, ask) })
 		case wait == 0:
 			return
 		default:
@@ -134,7 +128,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 	most := dispatchMost
 	if d.limiter != nil {
 		if tokens := d.limiter.TokensAt(now); tokens < 1 {
-			d.dismiss(func(r *request) bool { return r.last })
+			d.dismiss(nil, func(r *request) bool { return r.last })
 			missing := time.Duration((1 - tokens) / d.topic.Rate * float64(time.Second))
 			wait = min(max(missing, time.Millisecond), d.c.poll())
 		} else if most = min(most, int(tokens)-d.asked()); most < 1 {
@@ -176,6 +170,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 		}
 	}
 	d.begun++
+	asked.looking = d.begun
 	d.beginCall(asked, now)
 	asked.asked += ask.Max
 	asked.look = now.Add(d.c.poll()) // earlier hints are answered by this call, later ones still count
@@ -184,7 +179,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 
 // ask calls a part of the engine and takes its answer. All slots are asked for, whoever owns them: another
 // node may have no request.
-func (d *dispatcher) ask(p *part, ask engine.Ask, number int) {
+func (d *dispatcher) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	batch, err := d.c.engine.Expire(ctx, ask)
@@ -193,7 +188,7 @@ func (d *dispatcher) ask(p *part, ask engine.Ask, number int) {
 	}
 	answered := err == nil || errors.Is(err, engine.ErrPartial)
 	if answered {
-		d.settle(d.take(p, ask, batch, number, time.Now())) // before others look for what nobody gets here
+		d.settle(d.take(p, ask, batch, time.Now())) // before others look for what nobody gets here
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,7 +209,7 @@ func (d *dispatcher) settle(outcomes []engine.Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	if err := d.c.settle(ctx, d.name, outcomes); err != nil {
+	if _, err := d.c.settle(ctx, d.name, outcomes...); err != nil {
 		d.c.cfg.Logger.Warn("timeout: pulled tasks are not settled, so their leases must end", "topic", d.name, "tasks", len(outcomes), "err", err)
 	}
 }
@@ -235,17 +230,14 @@ func (d *dispatcher) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 
 // fail answers all requests with an error. The next request is a reason to ask again at once. d.mu must be held.
 func (d *dispatcher) fail(err error) {
-	for _, r := range d.waiting {
-		r.got <- pulled{err: err}
-	}
-	d.waiting = nil
+	d.dismiss(err, func(*request) bool { return true })
 	for _, p := range d.parts {
 		p.until = time.Time{}
 	}
 }
 
 // take hands out the leased tasks. It returns the outcomes of those that nobody gets.
-func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number int, now time.Time) (rest []engine.Outcome) {
+func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.clock = clock{batch.Now, now}
@@ -262,7 +254,7 @@ func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number in
 		d.count(one, batch.Now)
 	}
 	found := len(batch.Leased) > 0
-	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, number))...)
+	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, p.looking))...)
 	switch {
 	case full:
 		d.lookAt(p, now)
@@ -274,7 +266,7 @@ func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, number in
 		d.lookAt(p, now.Add(wait))
 	}
 	if more := found && !now.Before(p.look); !more && len(rest) == 0 {
-		p.looked = number
+		p.looked = p.looking
 	}
 	return rest
 }
@@ -285,13 +277,8 @@ func (d *dispatcher) count(one *Leased, now time.Time) {
 	if one.Again {
 		d.counts.Again++
 	}
-	if one.Attempts != 1 {
-		return
-	}
-	if late := now.Sub(one.Due); late < 0 {
-		d.counts.Early++
-	} else {
-		d.counts.Late.Observe(late)
+	if one.Attempts == 1 {
+		d.counts.began(now.Sub(one.Due))
 	}
 }
 
@@ -310,17 +297,17 @@ func (d *dispatcher) deal(leased []Leased, lease time.Duration, number int) (res
 			}
 		}
 	}
-	d.dismiss(func(r *request) bool { return len(r.tasks) > 0 })
+	d.dismiss(nil, func(r *request) bool { return len(r.tasks) > 0 })
 	return leased
 }
 
-// dismiss answers the matching requests, with their tasks if any. d.mu must be held.
-func (d *dispatcher) dismiss(matches func(*request) bool) {
+// dismiss answers the matching requests, with their tasks if any, or with an error. d.mu must be held.
+func (d *dispatcher) dismiss(err error, matches func(*request) bool) {
 	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
 		if !matches(r) {
 			return false
 		}
-		r.got <- pulled{tasks: r.tasks}
+		r.got <- pulled{r.tasks, err}
 		return true
 	})
 }

@@ -1,10 +1,6 @@
 package timeout
 
-import (
-	"time"
-
-	"github.com/heartwheel-go/heartwheel/timeout/engine"
-)
+import "time"
 
 // cancelGrace is how long handlers may go on after their contexts have ended.
 const cancelGrace = time.Second
@@ -16,7 +12,7 @@ func (w *worker) drain(grace time.Duration) {
 		w.cancel()
 		within(quiet, cancelGrace)
 	}
-	w.c.count(w.forsake())
+	w.forsake()
 	close(w.ended)
 	w.gone.Wait()
 	w.c.fairQueue.remove(&w.flow)
@@ -27,13 +23,7 @@ func (w *worker) retire() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopping = true
-	for _, a := range w.queue {
-		if a.over {
-			continue
-		}
-		w.giveBack(a, time.Time{})
-	}
-	w.queue = nil
+	w.releaseQueue(0)
 	w.hire() // no longer waits for a place
 	quiet := make(chan struct{})
 	if w.workers == 0 {
@@ -42,13 +32,6 @@ func (w *worker) retire() <-chan struct{} {
 		w.quiet = quiet
 	}
 	return quiet
-}
-
-// giveBack hands back a queued attempt. A zero due means at once. w.mu must be held.
-func (w *worker) giveBack(a *attempt, due time.Time) {
-	w.drop(a)
-	w.counts.Returned++
-	w.settle(engine.Outcome{Token: a.Token, As: Pending, Due: due, Refund: true})
 }
 
 // cancel ends the contexts of all handlers.
@@ -63,8 +46,10 @@ func (w *worker) cancel() {
 	}
 }
 
-// forsake gives up the handlers still running, and returns their number.
-func (w *worker) forsake() int {
+// forsake gives up the handlers still running, and adds them to the result of Run.
+func (w *worker) forsake() {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for a := range w.held {
@@ -73,7 +58,7 @@ func (w *worker) forsake() int {
 	for a := range w.lost {
 		a.judge(errNoCall)
 	}
-	return w.workers + w.hanging
+	w.c.left += w.workers + w.hanging
 }
 
 // within reports whether a channel is closed within d.
@@ -86,13 +71,6 @@ func within(done <-chan struct{}, d time.Duration) bool {
 	case <-timer.C:
 		return false
 	}
-}
-
-// count adds running handlers to the result of Run.
-func (c *Center) count(left int) {
-	c.mu.Lock()
-	c.left += left
-	c.mu.Unlock()
 }
 
 // stats returns the counts.

@@ -21,7 +21,7 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	}
 	defer c.calls.Done()
 	topic, err := c.admit(ctx, token)
-	if errors.Is(err, errNoTopic) {
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
@@ -31,24 +31,12 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
-	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: token.Topic, Node: c.cfg.Node, Settle: []engine.Outcome{outcome}})
-	if errors.Is(err, ErrNotFound) { // dropped after this node had learned of it
-		return false, nil
-	}
-	if err != nil {
+	settled, err := c.settle(ctx, token.Topic, outcome)
+	if err != nil || !settled[0] {
 		return false, err
 	}
-	if batch.Settled[0] {
-		c.gaveUp(outcome)
-	}
-	if outcome.As == Pending && batch.Settled[0] {
-		due := outcome.Due
-		if due.IsZero() {
-			due = batch.Now.Add(outcome.After)
-		}
-		c.wake(token.Key, due)
-	}
-	return batch.Settled[0], nil
+	c.gaveUp(outcome)
+	return true, nil
 }
 
 // outcomeOf returns the outcome of an attempt that somebody else has made. It reads the task, which may be large, only if
@@ -97,19 +85,12 @@ func (c *Center) gaveUp(outcome engine.Outcome) {
 	d.counts.gaveUp(outcome)
 }
 
-// errNoTopic is the error of admit if the topic of a token is gone.
-var errNoTopic = errors.New("timeout: the topic of the token is gone")
-
-// admit checks a token from outside, and returns its topic.
+// admit checks a token from outside, and returns its topic, or ErrNotFound if that is gone.
 func (c *Center) admit(ctx context.Context, token Token) (Topic, error) {
 	if err := c.checkToken(token); err != nil {
 		return Topic{}, err
 	}
-	topic, err := c.lookUp(ctx, token.Topic)
-	if errors.Is(err, ErrNotFound) {
-		err = errNoTopic
-	}
-	return topic, err
+	return c.lookUp(ctx, token.Topic)
 }
 
 func (c *Center) checkToken(token Token) error {

@@ -108,9 +108,9 @@ func TestTasksNotBegunAreReleasedByOneCall(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, store.Close()) })
 		e := &countingEngine{Engine: store}
 		r := rigOn(t, e, timeout.Config{FeedbackKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}}).pulled(timeout.Topic{})
-		r.backlog("orders", timeout.MaxPull)
-		leased := r.pull(timeout.MaxPull, time.Minute)
-		require.Len(t, leased, timeout.MaxPull)
+		r.backlog("orders", engine.MaxPull)
+		leased := r.pull(engine.MaxPull, time.Minute)
+		require.Len(t, leased, engine.MaxPull)
 		states := func(want timeout.State, attempts int) {
 			t.Helper()
 			for i := range leased {
@@ -129,8 +129,8 @@ func TestTasksNotBegunAreReleasedByOneCall(t *testing.T) {
 		require.NoError(t, r.Release(t.Context(), leased...))
 		require.Equal(t, before+1, e.calls.Load())
 		states(timeout.Pending, 0)
-		again := r.pull(timeout.MaxPull, time.Minute)
-		require.Len(t, again, timeout.MaxPull)
+		again := r.pull(engine.MaxPull, time.Minute)
+		require.Len(t, again, engine.MaxPull)
 		require.NoError(t, r.Release(t.Context(), leased...), "those leases have ended")
 		states(timeout.Running, 1)
 

@@ -162,7 +162,12 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 			break
 		}
 		leases, holds = leaseOne, true
-		w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool { return !a.trial && w.release(a) })
+		w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool {
+			if !a.trial {
+				w.release(a, &w.counts.Postponed, 0)
+			}
+			return !a.trial
+		})
 		if at.After(now) || w.tries(nil) {
 			leases, until = leaseNone, at
 		}
@@ -209,22 +214,13 @@ func (w *worker) trialled() *circuit {
 	return w.c.circuits.known(w.hold.common)
 }
 
-// release hands an attempt back that has not begun, due as before. It reports true. w.mu must be held.
-func (w *worker) release(a *attempt) bool {
-	if w.finish(a) {
-		w.counts.Postponed++
-		w.settle(engine.Outcome{Token: a.Token, As: Pending, Due: a.Due, Refund: true})
-	}
-	return true
-}
-
 // refuse hands an attempt back that is not made since the circuit is open.
 func (w *worker) refuse(a *attempt, c *circuit, caller string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
 	if a.Callback == nil && !w.hold.own && w.hold.common != "" {
-		w.release(a) // and the worker holds
+		w.release(a, &w.counts.Postponed, 0) // and the worker holds
 		signal(w.wakeup)
 		return
 	}
@@ -241,7 +237,7 @@ func (w *worker) strand(a *attempt) {
 			h.stranded = now
 		}
 		if !h.own {
-			w.release(a)
+			w.release(a, &w.counts.Postponed, 0)
 			signal(w.wakeup)
 			return
 		}
@@ -280,7 +276,7 @@ func (w *worker) defers(a *attempt, now time.Time, after time.Duration) {
 	if a.over {
 		return
 	}
-	w.putBack(a, after)
+	w.release(a, &w.counts.Postponed, after)
 	due, until := w.partOf(a.Key()).clock.at(a.Due), now.Add(after)
 	h := &w.hold
 	if last := len(h.putOff) - 1; last >= 0 && now.Sub(h.putOff[last].begun) < putOffMerged {

@@ -72,7 +72,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 
 // lose gives up an attempt without a lease. w.mu must be held.
 func (w *worker) lose(a *attempt) {
-	w.drop(a)
+	w.finish(a)
 	w.counts.Lost++
 	if a.cancel != nil {
 		w.lost[a] = time.Now()
@@ -90,12 +90,10 @@ func (w *worker) hangs(a *attempt, now time.Time) bool {
 // abandon fails the attempt of a hanging handler and gives its place to another goroutine. w.mu
 // must be held.
 func (w *worker) abandon(a *attempt) {
-	w.drop(a)
+	w.finish(a)
 	a.cancel(ErrTimeout)
 	w.counts.Failed++
-	outcome := w.conclude(a, w.topic, ErrTimeout)
-	w.counts.gaveUp(outcome)
-	w.settle(outcome)
+	w.settle(w.conclude(a, w.topic, ErrTimeout))
 	w.giveUp(a)
 }
 

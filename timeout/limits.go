@@ -72,12 +72,13 @@ func shareOf(topic Topic, node string, owners []string) (places int, share float
 // the machine is suspended.
 func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Before(end.Round(0)) }
 
-// assign takes the owners of the topic's slots by the view of a beat that began then, or nil if they are as before. Without
-// any owners it asks for all slots. If it may have to wait for others, it waits so long.
-func (w *worker) assign(owners []string, gone func(node string) bool, began time.Time, wait time.Duration) {
+// assign takes the owners of the topic's slots by the view of a beat that began then. ownersOf knows how many slots there are,
+// and how many had owners; it returns nil if they are as before. Without any owners the worker asks for all slots. If it may
+// have to wait for others, it waits so long.
+func (w *worker) assign(ownersOf func(slots, had int) []string, gone func(node string) bool, began time.Time, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
+	now, owners := time.Now(), ownersOf(w.topic.Slots, len(w.owners))
 	member := lasts(w.fresh, now) // else others may have counted this node out
 	if !member {
 		w.counted, w.since = nil, now
@@ -128,13 +129,6 @@ func (w *worker) disown() {
 	defer w.mu.Unlock()
 	w.fresh = time.Time{}
 	w.deal(time.Now())
-}
-
-// slotCount returns how many slots have owners.
-func (w *worker) slotCount() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.owners)
 }
 
 // wanted returns the slots to ask for. While slots with a limit for all nodes change hands, they may not count for the
@@ -217,8 +211,6 @@ func (w *worker) releaseQueue(keep int) {
 		last := w.queue[len(w.queue)-1]
 		w.queue[len(w.queue)-1] = nil // it must not stay in memory
 		w.queue = w.queue[:len(w.queue)-1]
-		if !last.over {
-			w.giveBack(last, last.Due)
-		}
+		w.release(last, &w.counts.Returned, 0)
 	}
 }

@@ -41,8 +41,12 @@ type part struct {
 	calls  int       // under way
 	begun  time.Time // when the last of them began
 	asked  int       // tasks asked for by them, as long as it is not silent
-	looked int       // the number of the last look that has found all there was to find; for a dispatcher
 	troubles
+
+	// The fields below are for a dispatcher, which makes one call of a part at a time.
+
+	looking int // the number of the last look
+	looked  int // the number of the last one that has found all there was to find
 
 	// The fields below are for a worker.
 
@@ -132,7 +136,7 @@ func (l *looks) endCall(p *part, tasks int, err error, now time.Time) (asked int
 	asked = min(tasks, p.asked)
 	p.asked -= asked
 	p.full = p.full && err == nil
-	p.answered(l, p.number, err, now)
+	l.answered(p, err, now)
 	if p.number == 0 || err != nil {
 		l.renewed = time.Time{} // the engine may know its parts now, or have others
 	}

@@ -9,12 +9,24 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// ErrAccepted is the error of a Handler or a Caller if somebody else goes on with the work and
-// reports the result later, with the token: see Center.Feedback. The task stays Running. Its lease
-// then lasts for Topic.Timeout, or for Topic.Lease if that is longer or Timeout is negative. If
-// nothing has come when it ends, the task is leased again, as after the death of a worker. The
-// error may be wrapped.
-var ErrAccepted = errors.New("timeout: accepted, the result comes later")
+// The errors between a center and its handlers: one that a handler returns, and the causes at the end of its context.
+var (
+	// ErrAccepted is the error of a Handler or a Caller if somebody else goes on with the work and
+	// reports the result later, with the token: see Center.Feedback. The task stays Running. Its lease
+	// then lasts for Topic.Timeout, or for Topic.Lease if that is longer or Timeout is negative. If
+	// nothing has come when it ends, the task is leased again, as after the death of a worker. The
+	// error may be wrapped.
+	ErrAccepted = errors.New("timeout: accepted, the result comes later")
+
+	// ErrLeaseLost is the cause if the task is no longer this handler's.
+	ErrLeaseLost = errors.New("timeout: lease lost")
+
+	// ErrStopping is the cause if Run ends and its grace is over.
+	ErrStopping = errors.New("timeout: center stopping")
+
+	// ErrTimeout is the cause if Topic.Timeout has passed.
+	ErrTimeout = errors.New("timeout: handler took too long")
+)
 
 // isAccepted reports whether an attempt goes on elsewhere.
 func isAccepted(err error) bool { return errors.Is(err, ErrAccepted) && !IsPermanent(err) }

@@ -3,12 +3,7 @@ package timeout
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-
-	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
-
-// ErrForged says that a token is not signed by any of Config.FeedbackKeys.
-var ErrForged = engine.ErrForged
 
 // prove returns the token with a proof by the first of the keys, if any.
 func prove(token Token, keys [][]byte) Token {

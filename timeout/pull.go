@@ -10,14 +10,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// MaxPull is the greatest Pull.Max.
-const MaxPull = 100
-
 // Pull asks for due tasks of a topic with Topic.Pull, on behalf of a program elsewhere.
 type Pull struct {
 	Topic string
 
-	// Max is the greatest number of tasks. Zero means 1; more than MaxPull is an error. Payloads
+	// Max is the greatest number of tasks. Zero means 1; more than engine.MaxPull is an error. Payloads
 	// beyond engine.MaxPageBytes wait for another call.
 	Max int
 
@@ -30,8 +27,8 @@ type Pull struct {
 }
 
 func (p Pull) check() error {
-	if p.Max < 0 || p.Max > MaxPull {
-		return fmt.Errorf("%w: Max %d of a pull, must be 0 to %d", ErrArgument, p.Max, MaxPull)
+	if p.Max < 0 || p.Max > engine.MaxPull {
+		return fmt.Errorf("%w: Max %d of a pull, must be 0 to %d", ErrArgument, p.Max, engine.MaxPull)
 	}
 	if p.Wait < 0 {
 		return fmt.Errorf("%w: Wait %v of a pull, must not be negative", ErrArgument, p.Wait)
@@ -139,7 +136,8 @@ func (c *Center) Release(ctx context.Context, leased ...Leased) error {
 	}
 	var errs []error
 	for topic, outcomes := range byTopic {
-		errs = append(errs, c.settle(ctx, topic, outcomes))
+		_, err := c.settle(ctx, topic, outcomes...)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -152,18 +150,26 @@ func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 	return outcomes
 }
 
-// settle tells the engine of outcomes. Those for a dropped topic are settled.
-func (c *Center) settle(ctx context.Context, topic string, outcomes []engine.Outcome) error {
+// settle tells the engine of outcomes, and reports which leases had not ended. Those of a dropped topic have.
+func (c *Center) settle(ctx context.Context, topic string, outcomes ...engine.Outcome) (settled []bool, err error) {
 	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err == nil:
-		for _, outcome := range outcomes {
-			c.wake(outcome.Token.Key, batch.Now)
-		}
+	if errors.Is(err, ErrNotFound) {
+		return make([]bool, len(outcomes)), nil
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	c.wakeAll(len(outcomes), func(i int) (key Key, due time.Time) {
+		o := outcomes[i]
+		if due = o.Due; due.IsZero() {
+			due = batch.Now.Add(o.After)
+		}
+		if o.As != Pending || !batch.Settled[i] {
+			due = time.Time{}
+		}
+		return o.Token.Key, due
+	})
+	return batch.Settled, nil
 }
 
 // Extend makes the lease of a token end after the duration lease from now, be that earlier or
@@ -178,7 +184,7 @@ func (c *Center) Extend(ctx context.Context, token Token, lease time.Duration) (
 	}
 	defer c.calls.Done()
 	topic, err := c.admit(ctx, token)
-	if errors.Is(err, errNoTopic) {
+	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {

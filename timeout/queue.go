@@ -125,7 +125,7 @@ func (w *worker) next(now time.Time) *attempt {
 		switch {
 		case a.over:
 		case !now.Before(a.until):
-			w.drop(a)
+			w.finish(a)
 			w.counts.Lost++
 		default:
 			return a
@@ -163,17 +163,23 @@ func (w *worker) putOff(now time.Time) {
 		if w.c.circuits.of(a.target).hangs(now) {
 			wait = w.c.cfg.CircuitWait
 		}
-		w.putBack(a, wait/2+jitter(wait))
+		w.release(a, &w.counts.Postponed, wait/2+jitter(wait))
 	}
 	w.queue = kept
 }
 
-// putBack hands an attempt back, due again after that time. w.mu must be held.
-func (w *worker) putBack(a *attempt, after time.Duration) {
-	if w.finish(a) {
-		w.counts.Postponed++
-		w.settle(engine.Outcome{Token: a.Token, As: Pending, After: after, Refund: true})
+// release hands an attempt back that has not begun, and counts that. It is due after that time, or as before if that is zero.
+// w.mu must be held.
+func (w *worker) release(a *attempt, count *uint64, after time.Duration) {
+	if !w.finish(a) {
+		return
 	}
+	*count++
+	outcome := engine.Outcome{Token: a.Token, As: Pending, After: after, Refund: true}
+	if after == 0 {
+		outcome.Due = a.Due
+	}
+	w.settle(outcome)
 }
 
 // leave counts a goroutine out. The topic can use so many places of the node. w.mu must be held.
@@ -188,11 +194,15 @@ func (w *worker) leave(useful int) {
 	}
 }
 
-// drop removes an attempt from w.held. w.mu must be held.
-func (w *worker) drop(a *attempt) {
+// finish takes an attempt out of the held ones. It reports false if it was over already. w.mu must be held.
+func (w *worker) finish(a *attempt) bool {
+	if a.over {
+		return false
+	}
 	a.over = true
 	delete(w.held, a)
 	if !a.begun.IsZero() {
 		w.counts.Running--
 	}
+	return true
 }

@@ -116,6 +116,6 @@ func (c *Center) reschedulePage(ctx context.Context, schedule engine.Schedule, b
 			moved++
 		}
 	}
-	c.wakeAll(len(answers), func(i int) (Key, Answer) { return moves[i].Key, answers[i] })
+	c.wakeAll(len(answers), func(i int) (Key, time.Time) { return moves[i].Key, answers[i].Due })
 	return moved, err
 }

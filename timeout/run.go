@@ -168,7 +168,7 @@ func (t *topicsLook) take(ctx context.Context, c *Center) error {
 // refreshTopics starts and ends workers.
 func (c *Center) refreshTopics(ctx context.Context) error {
 	c.mu.Lock()
-	clear(c.news)
+	clear(c.learned)
 	c.mu.Unlock()
 	topics, err := c.engine.Topics(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.Copy(known, c.news) // learned since the question, which may have been answered before
+	maps.Copy(known, c.learned) // since the question, which may have been answered before
 	c.topics = known
 	for name, topic := range known {
 		handler := c.handlers[name]
@@ -242,7 +242,7 @@ func (c *Center) adopt(view engine.View, began time.Time) {
 // of a slot without a node would be late.
 func (c *Center) deal(answered, changed bool) {
 	c.mu.Lock()
-	view, began, topics, workers := c.view, c.began, maps.Clone(c.topics), maps.Clone(c.workers)
+	view, began, workers := c.view, c.began, slices.Collect(maps.Values(c.workers))
 	c.mu.Unlock()
 	wait := max(c.cfg.TTL, view.TTL)
 	if len(view.Nodes) == 1 && view.Leader() == c.cfg.Node {
@@ -251,13 +251,13 @@ func (c *Center) deal(answered, changed bool) {
 	gone := func(node string) bool {
 		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == node })
 	}
-	for name, w := range workers {
-		var owners []string
-		slots, had := topics[name].WithDefaults().Slots, w.slotCount()
-		if changed || slots != had && (answered || had > 0) {
-			owners = view.Owners(name, slots)
-		}
-		w.assign(owners, gone, began, wait)
+	for _, w := range workers {
+		w.assign(func(slots, had int) (owners []string) {
+			if changed || slots != had && (answered || had > 0) {
+				owners = view.Owners(w.name, slots)
+			}
+			return owners
+		}, gone, began, wait)
 	}
 }
 
@@ -319,15 +319,24 @@ func (c *Center) told(topic string) {
 		c.hear(true)
 		return
 	}
+	for _, l := range c.looksAt(topic) {
+		if l != nil {
+			l.told()
+		}
+	}
+}
+
+// looksAt returns the looks of the worker and the dispatcher of a topic, or nil in place of one that is missing.
+func (c *Center) looksAt(topic string) (of [2]*looks) {
 	c.mu.Lock()
-	w, d := c.workers[topic], c.dispatchers[topic]
-	c.mu.Unlock()
-	if w != nil {
-		w.told()
+	defer c.mu.Unlock()
+	if w := c.workers[topic]; w != nil {
+		of[0] = &w.looks
 	}
-	if d != nil {
-		d.told()
+	if d := c.dispatchers[topic]; d != nil {
+		of[1] = &d.looks
 	}
+	return of
 }
 
 // hear notes whether the engine tells of new tasks from now on. All workers look, since some
@@ -365,7 +374,7 @@ func (c *Center) rest(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	c.cfg.Logger.Warn("timeout: news ended, and are asked for again", "of", what, "err", err)
+	c.cfg.Logger.Warn("timeout: notifications ended, and are asked for again", "of", what, "err", err)
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():

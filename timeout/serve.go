@@ -239,12 +239,11 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		a.trial = ask.Max == 1 && w.hold.leases != leaseAny
 		w.held[a] = struct{}{}
 		if w.stopping || a.trial && w.tries(a) { // since the call
-			w.giveBack(a, time.Time{})
+			w.release(a, &w.counts.Returned, 0)
 			continue
 		}
 		if outcome, over := outlived(w.topic, w.schedule, a.Leased, batch.Now); over {
-			w.drop(a)
-			w.counts.gaveUp(outcome)
+			w.finish(a)
 			w.settle(outcome)
 			continue
 		}
@@ -276,6 +275,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 
 // settle queues an outcome for the engine. w.mu must be held.
 func (w *worker) settle(outcome engine.Outcome) {
+	w.counts.gaveUp(outcome)
 	p := w.partOf(outcome.Token.Key)
 	if len(p.outcomes) == 0 {
 		p.first = time.Now()

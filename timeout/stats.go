@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
@@ -96,6 +97,15 @@ func (s *Stats) Add(other Stats) {
 	s.Early += other.Early
 	s.Late.Add(other.Late)
 	s.Took.Add(other.Took)
+}
+
+// began counts how late a first attempt has begun.
+func (s *Stats) began(late time.Duration) {
+	if late < 0 {
+		s.Early++
+	} else {
+		s.Late.Observe(late)
+	}
 }
 
 // isGivenUp reports whether an outcome ends a task, or a run of a periodic one, for good and without success.

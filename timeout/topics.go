@@ -192,11 +192,10 @@ func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	return c.readTopic(ctx, name)
 }
 
-// ensure makes the missing topics, as far as Config.MaxTopics lets tasks do that. It returns
+// ensure makes the missing topics of tasks, as far as Config.MaxTopics lets tasks do that. It returns
 // why the others are refused, by name.
-func (c *Center) ensure(ctx context.Context, names ...string) (refused map[string]error, err error) {
-	missing := c.unknown(names)
-	if len(missing) == 0 {
+func (c *Center) ensure(ctx context.Context, tasks ...Task) (refused map[string]error, err error) {
+	if c.knows(tasks) {
 		return nil, nil
 	}
 	select { // one goroutine at a time counts and makes topics
@@ -205,7 +204,8 @@ func (c *Center) ensure(ctx context.Context, names ...string) (refused map[strin
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if missing = c.unknown(missing); len(missing) == 0 { // somebody else has made them
+	missing := c.unknown(topicsOf(tasks))
+	if len(missing) == 0 { // somebody else has made them
 		return nil, nil
 	}
 	if refused, err = c.refusals(ctx, missing); err != nil {
@@ -278,13 +278,13 @@ func (c *Center) makeTopic(ctx context.Context, name string) (Topic, error) {
 
 func (c *Center) learn(topic Topic) {
 	c.mu.Lock()
-	c.topics[topic.Name], c.news[topic.Name] = topic, topic
+	c.topics[topic.Name], c.learned[topic.Name] = topic, topic
 	c.mu.Unlock()
 }
 
 func (c *Center) forget(topic string) {
 	c.mu.Lock()
 	delete(c.topics, topic)
-	delete(c.news, topic)
+	delete(c.learned, topic)
 	c.mu.Unlock()
 }

@@ -28,12 +28,13 @@ func newTroubles(part int) troubles {
 	return troubles{backoff: b}
 }
 
-// answered records the result of a call of the engine.
-func (t *troubles) answered(l *looks, part int, err error, now time.Time) {
+// answered records the result of a call of a part. l.mu must be held.
+func (l *looks) answered(p *part, err error, now time.Time) {
+	t := &p.troubles
 	switch {
 	case err == nil:
 		if t.failing != nil {
-			l.logger(part).Info("timeout: the engine answers again")
+			l.logger(p).Info("timeout: the engine answers again")
 		}
 		t.failing, t.until = nil, time.Time{}
 		t.backoff.Reset()
@@ -43,7 +44,7 @@ func (t *troubles) answered(l *looks, part int, err error, now time.Time) {
 		t.until = now.Add(l.c.cfg.Poll)
 		return
 	case t.failing == nil:
-		l.logger(part).Warn("timeout: the engine fails, and is asked again", "err", err)
+		l.logger(p).Warn("timeout: the engine fails, and is asked again", "err", err)
 		t.failing = err
 	}
 	if t.until = now.Add(t.backoff.NextBackOff()); errors.Is(err, engine.ErrPartial) {
@@ -52,10 +53,10 @@ func (t *troubles) answered(l *looks, part int, err error, now time.Time) {
 }
 
 // logger returns the logger for a part of the engine.
-func (l *looks) logger(part int) *slog.Logger {
+func (l *looks) logger(p *part) *slog.Logger {
 	log := l.c.cfg.Logger.With("topic", l.name)
-	if part > 0 {
-		log = log.With("part", part)
+	if p.number > 0 {
+		log = log.With("part", p.number)
 	}
 	return log
 }

@@ -30,7 +30,7 @@ func (c *Center) Unserved() []string {
 // listUnserved is Unserved. c.mu must be held.
 func (c *Center) listUnserved(now time.Time) (names []string) {
 	for name, w := range c.workers {
-		if w.isStranded(now, c.cfg.TTL) && !c.view.Runs(name) || w.lacksCaller(now, c.cfg.TTL) {
+		if stranded, lacks := w.unserved(now, c.cfg.TTL); stranded && !c.view.Runs(name) || lacks {
 			names = append(names, name)
 		}
 	}
@@ -66,20 +66,14 @@ func (c *Center) takeBare(topic string) string {
 	return node
 }
 
-// isStranded reports whether tasks that the node can't run have been due for that long.
-func (w *worker) isStranded(now time.Time, wait time.Duration) bool {
+// unserved reports whether tasks have been due for that long that the node can't run, and whether tasks with callbacks of their
+// own that it can't make have been.
+func (w *worker) unserved(now time.Time, wait time.Duration) (stranded, lacks bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := &w.hold
-	return !h.stranded.IsZero() && now.Sub(h.stranded) >= wait && !w.topic.Paused && (!h.own || now.Before(h.until))
-}
-
-// lacksCaller reports whether tasks with callbacks of their own, which the node can't make, have been due for that long.
-func (w *worker) lacksCaller(now time.Time, wait time.Duration) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := &w.hold
-	return now.Before(h.lackingTill) && now.Sub(h.lacking) >= wait && !w.topic.Paused && !w.topic.Pull
+	stranded = !h.stranded.IsZero() && now.Sub(h.stranded) >= wait && !w.topic.Paused && (!h.own || now.Before(h.until))
+	return stranded, now.Before(h.lackingTill) && now.Sub(h.lacking) >= wait && !w.topic.Paused && !w.topic.Pull
 }
 
 // warnUnserved logs each topic that becomes unserved, once.

@@ -17,7 +17,7 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 		return Answer{}, err
 	}
 	defer c.calls.Done()
-	refused, err := c.ensureOf(ctx, task)
+	refused, err := c.ensure(ctx, task)
 	if err == nil {
 		err = refused[task.Topic]
 	}
@@ -42,13 +42,15 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	}
 	defer c.calls.Done()
 	// The engine refuses the tasks of missing topics. Then set finds out why they are missing.
-	if _, err := c.ensureOf(ctx, tasks...); err != nil && !c.knowsSome(tasks) {
-		return nil, err
+	if _, err := c.ensure(ctx, tasks...); err != nil {
+		if names := topicsOf(tasks); len(c.unknown(names)) == len(names) {
+			return nil, err
+		}
 	}
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
 		c.meet(tasks...)
-		c.wakeAll(len(answers), func(i int) (Key, Answer) { return tasks[i].Key(), answers[i] })
+		c.wakeAll(len(answers), func(i int) (Key, time.Time) { return tasks[i].Key(), answers[i].Due })
 	}
 	return answers, err
 }
@@ -69,7 +71,7 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	if len(missing) == 0 {
 		return answers, nil
 	}
-	refused, unmade := c.ensureOf(ctx, missing...)
+	refused, unmade := c.ensure(ctx, missing...)
 	var rest []Task
 	var again []int
 	for i, answer := range answers {
@@ -119,14 +121,6 @@ func (c *Center) checkOn(topic string, err error, call *Callback) error {
 	return err
 }
 
-// ensureOf is ensure for the topics of tasks.
-func (c *Center) ensureOf(ctx context.Context, tasks ...Task) (refused map[string]error, err error) {
-	if c.knows(tasks) {
-		return nil, nil
-	}
-	return c.ensure(ctx, topicsOf(tasks)...)
-}
-
 // knows reports whether the topics of all tasks are known.
 func (c *Center) knows(tasks []Task) bool {
 	c.mu.Lock()
@@ -137,12 +131,6 @@ func (c *Center) knows(tasks []Task) bool {
 		}
 	}
 	return true
-}
-
-// knowsSome reports whether the topic of one of the tasks is known.
-func (c *Center) knowsSome(tasks []Task) bool {
-	names := topicsOf(tasks)
-	return len(c.unknown(names)) < len(names)
 }
 
 // topicsOf returns the topics of tasks, once each.
@@ -199,7 +187,7 @@ func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
 	defer c.calls.Done()
 	answers, err := c.engine.Move(ctx, moves)
 	if err == nil {
-		c.wakeAll(len(answers), func(i int) (Key, Answer) { return moves[i].Key, answers[i] })
+		c.wakeAll(len(answers), func(i int) (Key, time.Time) { return moves[i].Key, answers[i].Due })
 	}
 	return answers, err
 }
@@ -238,7 +226,7 @@ func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 	defer c.calls.Done()
 	answers, err := c.engine.Replay(ctx, keys)
 	if err == nil {
-		c.wakeAll(len(answers), func(i int) (Key, Answer) { return keys[i], answers[i] })
+		c.wakeAll(len(answers), func(i int) (Key, time.Time) { return keys[i], answers[i].Due })
 	}
 	return answers, err
 }
@@ -246,19 +234,15 @@ func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 // wake makes the worker and the dispatcher of a topic look again if they would sleep for longer than until
 // a task is due.
 func (c *Center) wake(key Key, due time.Time) {
-	c.mu.Lock()
-	w, d := c.workers[key.Topic], c.dispatchers[key.Topic]
-	c.mu.Unlock()
-	if w != nil {
-		w.expect(key, due)
-	}
-	if d != nil {
-		d.expect(key, due)
+	for _, l := range c.looksAt(key.Topic) {
+		if l != nil {
+			l.expect(key, due)
+		}
 	}
 }
 
-// wakeAll wakes each part of each topic once, for its earliest task.
-func (c *Center) wakeAll(n int, at func(int) (Key, Answer)) {
+// wakeAll wakes each part of each topic once, for its earliest task. A zero due means none.
+func (c *Center) wakeAll(n int, at func(int) (key Key, due time.Time)) {
 	type part struct {
 		topic  string
 		number int
@@ -269,13 +253,13 @@ func (c *Center) wakeAll(n int, at func(int) (Key, Answer)) {
 	}
 	first := make(map[part]task)
 	for i := range n {
-		key, answer := at(i)
-		if answer.Due.IsZero() {
+		key, due := at(i)
+		if due.IsZero() {
 			continue
 		}
 		p := part{key.Topic, c.partOf(key)}
-		if before, seen := first[p]; !seen || answer.Due.Before(before.due) {
-			first[p] = task{key, answer.Due}
+		if before, seen := first[p]; !seen || due.Before(before.due) {
+			first[p] = task{key, due}
 		}
 	}
 	for _, t := range first {

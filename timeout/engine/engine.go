@@ -17,9 +17,9 @@ import (
 //
 // All times are those of the engine's own clock, in milliseconds. If somebody sets that clock back, tasks
 // wait for their action times by the clock, but leases and memberships end after their length, by the
-// next Upkeep at the latest. Several goroutines and
-// processes may call all methods at the same time. The caller passes nothing to an engine that
-// Check refuses. Package enginetest is the conformance suite.
+// next Upkeep at the latest. Several goroutines and processes may call all methods at the same time.
+// The caller passes nothing to an engine that Check refuses. Package enginetest is the conformance
+// suite.
 //
 // If ctx has ended before the call, the method changes nothing, and returns the error of ctx. Get,
 // List, Move, Remove, Replay and Extend take a missing topic for one without tasks, and Expire returns
@@ -66,8 +66,9 @@ type Engine interface {
 
 	// Replay makes dead tasks wait again: with the present as Due, all their attempts and a new
 	// version. The error may stay until the next attempt. Replay does not change other tasks. The
-	// version is new because the idempotency key is made of it. With the old key, a target that remembers its answers would repeat the old
-	// one, and a queue that drops duplicates would drop the task.
+	// version is new because the idempotency key is made of it. With the old key, a target that
+	// remembers its answers would repeat the old one, and a queue that drops duplicates would drop
+	// the task.
 	Replay(ctx context.Context, keys []Key) ([]Answer, error)
 
 	// Get returns the tasks. The State of a missing task is None. Get returns all tasks however

@@ -37,6 +37,9 @@ const (
 	// MaxPage is the greatest number of tasks on a page.
 	MaxPage = 1000
 
+	// MaxPull is the greatest number of tasks that one Pull of a center leases.
+	MaxPull = 100
+
 	// MaxPageBytes bounds the payloads on a page, in bytes. A page of large tasks has fewer of
 	// them than Limit, and at least one.
 	MaxPageBytes = 4 << 20

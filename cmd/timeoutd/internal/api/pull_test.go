@@ -294,7 +294,7 @@ func TestManyTasksAreHandedBackByOneCall(t *testing.T) {
 	s := pullsOn(t, e, timeout.Config{}, Config{})
 	s.handler.patience = time.Millisecond
 	require.True(t, s.handler.pulled.TryAcquire(maxPulled))
-	tasks := make([]timeout.Task, timeout.MaxPull)
+	tasks := make([]timeout.Task, engine.MaxPull)
 	for i := range tasks {
 		tasks[i] = timeout.Task{Topic: "t", ID: fmt.Sprint(i), Payload: make([]byte, smallBody)}
 	}
@@ -302,11 +302,11 @@ func TestManyTasksAreHandedBackByOneCall(t *testing.T) {
 	require.NoError(t, err)
 	a := s.raw(http.MethodPost, "/v1/topics/t/pull", `{"max":100,"wait":"20s"}`)
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
-	require.Contains(t, a.body, fmt.Sprint("payloads of ", timeout.MaxPull*smallBody, " bytes"), "that was all of them")
+	require.Contains(t, a.body, fmt.Sprint("payloads of ", engine.MaxPull*smallBody, " bytes"), "that was all of them")
 	require.EqualValues(t, 1, e.calls.Load())
 	counts, err := s.center.Count(t.Context(), "t")
 	require.NoError(t, err)
-	require.EqualValues(t, timeout.MaxPull, counts.Pending)
+	require.EqualValues(t, engine.MaxPull, counts.Pending)
 }
 
 // The caller hangs up while its answer waits for room.
