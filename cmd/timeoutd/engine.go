@@ -183,7 +183,11 @@ func openShards[E engine.Primary](ctx context.Context, at []string, queue openQu
 		if err != nil {
 			return nil, errors.Join(err, table.Close())
 		}
-		return index.New(table, front, index.Config{Logger: log})
+		e, err := index.New(table, front, index.Config{Logger: log})
+		if err != nil {
+			return nil, errors.Join(err, front.Close(), table.Close())
+		}
+		return e, nil
 	})
 }
 
