@@ -82,7 +82,7 @@ func (b binding) Identify(remote net.Addr) net.Error {
 	if b.identify(remote) || !b.release() {
 		return nil
 	}
-	b.crowded()
+	b.closed(ReasonFull)
 	return ReasonFull
 }
 

@@ -94,8 +94,10 @@ func (g *Guard) closed(reason Reason) {
 	if k.log.Enabled(context.Background(), slog.LevelDebug) {
 		k.log.Debug("keepalive: closed a connection", "reason", reason.String(), "remote", g.knownRemote())
 	}
+	if reason == ReasonFull || reason == ReasonEvicted {
+		k.warnFull()
+	}
 	if g.reason() != 0 {
-		k.bursts.closed(k, reason)
 		defer k.unclosed.Add(-1) // even after runtime.Goexit
 	}
 	if onClose := k.policy.Load().OnClose; onClose != nil {

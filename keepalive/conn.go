@@ -176,7 +176,7 @@ func (c *conn) identify() error {
 	}
 	if c.guard.release() {
 		c.refuse(ReasonFull, true)
-		c.guard.crowded()
+		c.guard.closed(ReasonFull)
 	}
 	return c.fail("read", ReasonFull)
 }

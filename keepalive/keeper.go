@@ -40,13 +40,13 @@ type Keeper struct {
 	closed   atomic.Bool  // by Close
 	unclosed atomic.Int64 // given up, and not closed yet
 
-	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
-	slow       atomic.Int64 // last warning of a slow program, by the wheel's time
+	cannotTell atomic.Bool // warned of a connection on which ActivityKernel does not work
+	slowTold   seldom      // of a slow program
+	fullTold   seldom      // of connections without room
 
 	ids         atomic.Uint64 // the last Guard.id
 	counts      counts
 	ages, trips histogramOf
-	bursts      bursts
 	refusals    refusals
 	watchers    cow.List[*watcher] // without any, an end costs one load
 }
@@ -155,7 +155,6 @@ func (k *Keeper) Close() error {
 	k.closed.Store(true)
 	guards := slices.Collect(k.Guards())
 	err := k.pool.Close()
-	k.bursts.end(k)
 	for _, g := range guards {
 		g.forget(ErrNotGuarded)
 	}

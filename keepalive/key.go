@@ -39,7 +39,7 @@ func (g *Guard) SetKey(key string) error {
 	}
 	if err != nil && err != ErrNotGuarded { //nolint:errorlint // it is either
 		k.counts.refusedPerUser.Add(1)
-		k.bursts.note(k, func(b *bursts) { b.perKey++ })
+		k.warnFull()
 	}
 	return err
 }

@@ -122,12 +122,6 @@ func (g *Guard) countAddress(remote net.Addr) error {
 	return k.shares.countAddress(g, key, room.MaxPerKey)
 }
 
-// crowded ends a connection released since identify has found too many of the same peer.
-func (g *Guard) crowded() {
-	g.keeper.bursts.note(g.keeper, func(b *bursts) { b.perKey++ })
-	g.closed(ReasonFull)
-}
-
 // signs returns how many of the bytes that have arrived are the peer's own.
 func (g *Guard) signs(arrived uint64) uint64 {
 	if g.rare.Load() == nil {
@@ -167,10 +161,10 @@ func (k *Keeper) countRefused(why error) {
 		k.counts.refusedDrain.Add(1)
 	case errors.Is(why, errPerKey):
 		k.counts.refusedPerKey.Add(1)
-		k.bursts.note(k, func(b *bursts) { b.perKey++ })
+		k.warnFull()
 	case errors.Is(why, ReasonFull):
 		k.counts.refusedFull.Add(1)
-		k.bursts.note(k, func(b *bursts) { b.full++ })
+		k.warnFull()
 	}
 }
 

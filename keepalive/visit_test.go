@@ -345,8 +345,6 @@ func TestRefusalsAreCountedByTheirReason(t *testing.T) {
 	}
 	s := k.Stats()
 	require.Equal(t, []uint64{1, 2, 3}, []uint64{s.RefusedPerKey, s.RefusedFull, s.RefusedDrain})
-	require.EqualValues(t, 1, k.bursts.perKey)
-	require.EqualValues(t, 2, k.bursts.full)
 }
 
 func TestReasonsKnowWhetherToComeBack(t *testing.T) {
