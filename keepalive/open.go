@@ -61,7 +61,8 @@ func (g *Guard) open(p *policy) {
 	}
 	e.CheckAt = g.checksNow(p, g.born)
 	s := rules.Open(&p.rules, e)
-	g.setState(s, rules.Limit(&p.rules, s, e)) // makes more for MinBeat: its window has an end
+	g.setState(s)
+	g.setLimit(rules.Limit(&p.rules, s, e)) // makes the rare for MinBeat: its window has an end
 	g.generation.Store(p.generation)
 }
 

@@ -23,7 +23,6 @@ type extras struct {
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil
 	member    *member       // of the connections of its key, see SetKey, or nil
-	stall     *rules.Stall  // or nil for a zero one
 }
 
 // extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
@@ -170,7 +169,7 @@ func (g *Guard) change(change func(*rules.State)) error {
 		return ErrNotGuarded
 	}
 	change(&s)
-	g.setState(s, g.limitNow())
+	g.setState(s)
 	p := g.keeper.policy.Load() // with mu held: after an Update there is an adaptation to come
 	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
 	hidden = hidden || g.life().Untold()
@@ -179,14 +178,6 @@ func (g *Guard) change(change func(*rules.State)) error {
 		g.decideNow()
 	}
 	return nil
-}
-
-// limitNow returns the latest instant of the next decision. mu must be held.
-func (g *Guard) limitNow() rules.Time {
-	if m := g.rare.Load(); m != nil {
-		return rules.Time(m.limit.Load())
-	}
-	return rules.Never
 }
 
 // Hold tells the Keeper of work for the connection: its silence does not count until release is
@@ -221,7 +212,7 @@ func (g *Guard) hold(n int32) {
 	if n < 0 || g.visited { // a decision to close the connection is void
 		g.timer.Touch()
 	}
-	g.setState(s, g.limitNow())
+	g.setState(s)
 }
 
 func (g *Guard) isHeld() bool {

@@ -139,7 +139,7 @@ func (v *visit) decide() rules.Outcome {
 		g.came()
 	}
 	e.Arriving = g.isArriving()
-	e.CheckAt, e.Stall = g.checksNow(v.policy, v.now), g.stall()
+	e.CheckAt = g.checksNow(v.policy, v.now)
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
@@ -152,10 +152,9 @@ func (v *visit) decide() rules.Outcome {
 	v.chosen = v.chosen || s.Evicted
 	s, out := rules.Decide(p, s, e, v.now)
 	g.setFlag(flagUnread, e.Socket.Unread > 0)
-	e.Stall = out.Stall
-	g.setStall(out.Stall)
 	if out.Do != rules.Close || g.rare.Load() != nil {
-		g.setState(s, rules.Limit(p, s, e))
+		g.setState(s)
+		g.setLimit(rules.Limit(p, s, e))
 	}
 	e.Checked = 0 // it was for this decision
 	return out
