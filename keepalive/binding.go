@@ -144,7 +144,7 @@ func (b binder) SayLastWords(c *os.File, words []byte, asked bool) {
 		_ = c.Close()
 		return
 	}
-	b.refusals.add(b.newRefusal(c, raw, words, asked))
+	b.sayLastWords(c, raw, words, asked)
 }
 
 func (b binder) Logger() *slog.Logger { return b.log }

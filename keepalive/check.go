@@ -162,8 +162,8 @@ func (v *visit) inspect() {
 
 // fillSocket fills in what the visit's last look at the socket has found.
 func (v *visit) fillSocket(info *Info) {
-	k, e := &v.seen.Socket, &v.raw
+	k, r := &v.seen.Socket, &v.report
 	info.Received, info.Unread = k.Arrived, k.Unread
-	info.Acked, info.Unacked, info.Retransmits = e.answered, e.unacked, e.retransmits
-	info.SmoothedRTT, info.DeliveryRate = e.roundTrip, e.delivery
+	info.Acked, info.Unacked, info.Retransmits = r.acked, r.unacked, r.retransmits
+	info.SmoothedRTT, info.DeliveryRate = r.roundTrip, r.delivery
 }

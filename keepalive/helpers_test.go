@@ -55,7 +55,7 @@ func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 }
 
 // taken is take without the lock.
-func (s *shares) taken(key string, most int) (*share, bool) {
+func (s *shares) taken(key string, most int) (*member, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(key, most)
@@ -65,5 +65,5 @@ func (s *shares) taken(key string, most int) (*share, bool) {
 func (s *shares) keys() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of.Len()
+	return s.addresses.Len()
 }

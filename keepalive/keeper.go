@@ -27,7 +27,9 @@ type Keeper struct {
 	pool     *pool.Pool[*Guard]
 	wheel    *wheel.WheelOf[*Guard] // the pool's
 	policy   atomic.Pointer[policy]
-	updating sync.Mutex // held while the policy is replaced
+	updating sync.Mutex    // held while the policy is replaced
+	sleep    time.Duration // how long the wheel's hand may sleep
+	seed     maphash.Seed  // of the draws
 	log      *slog.Logger
 	panicLog *slog.Logger
 	stopped  func() time.Duration // the time that rules.Time leaves out: the wheel's Lost, but for tests
@@ -69,11 +71,13 @@ func New(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
+		sleep:    sleep,
+		seed:     maphash.MakeSeed(),
 	}
 	if k.log == nil {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
-	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed(), sleep))
+	k.policy.Store(newPolicy(cfg, 1, sleep))
 	k.pool, err = pool.New(pool.Config[*Guard]{
 		Capacity: cfg.Room.MaxConns,
 		Full:     cfg.Room.Full,

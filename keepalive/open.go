@@ -55,20 +55,20 @@ func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr) e
 func (g *Guard) open(p *policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := &rules.Evidence{Born: g.born, Draw: p.draw(g)}
+	e := &rules.Evidence{Born: g.born, Draw: g.draw()}
 	if p.Rate.MinBeat > 0 {
 		e.Lost = g.keeper.lost()
 	}
 	e.CheckAt = g.checksNow(p, g.born)
 	s := rules.Open(&p.rules, e)
 	g.setState(s)
-	g.setLimit(rules.Limit(&p.rules, s, e)) // makes the rare for MinBeat: its window has an end
+	g.setLimit(rules.Limit(&p.rules, s, e))
 	g.generation.Store(p.generation)
 }
 
 // join puts a connection into the pool.
 func (k *Keeper) join(p *policy, g *Guard) error {
-	hop := p.rules.Hop(rules.State{}, p.draw(g))
+	hop := p.rules.Hop(rules.State{}, g.draw())
 	switch err := k.pool.Join(&g.timer, g, hop); {
 	case errors.Is(err, pool.ErrFull):
 		return ReasonFull

@@ -140,7 +140,7 @@ func TestTheSocketIsAskedAgainAfterATouch(t *testing.T) {
 		require.True(t, v.enter())
 		time.Sleep(1100 * ms)
 		v.looked, v.now = true, k.now()
-		v.seen.Socket, v.raw = v.look()
+		v.seen.Socket, v.report = v.look()
 		require.True(t, Touch(c))
 		time.Sleep(1100 * ms)
 		require.Equal(t, rules.Wait, v.decide().Do, "that silence is for another visit")

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -69,13 +70,10 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 	touched, quiet := g.timer.Touched()
 	g.mu.Lock()
 	s, u, remote := g.state(), g.extrasNow(), g.remote
-	c.RoundTrip, c.Key = u.roundTrip, u.member.key()
+	c.RoundTrip, c.MeanRoundTrip = u.roundTrip, u.meanTrip
 	g.mu.Unlock()
-	c.ID, c.Remote, c.Opened, c.Touched = g.id, remote, time.Duration(g.born), touched
-	c.Timeout, c.State = s.Own, stateOf(s, quiet)
-	if c.Timeout == 0 {
-		c.Timeout = g.keeper.policy.Load().Timeout
-	}
+	c.ID, c.Remote, c.Key, c.Opened, c.Touched = g.id, remote, g.member().key(), time.Duration(g.born), touched
+	c.Timeout, c.Held, c.State = cmp.Or(s.Own, g.keeper.policy.Load().Timeout), s.Holds > 0, stateOf(s, quiet)
 	return c, g.isOpen()
 }
 
@@ -96,10 +94,10 @@ func stateOf(s rules.State, quiet bool) string {
 
 // traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.
 func (g *Guard) traffic(ctx context.Context) (t view.Traffic, ok bool) {
-	answer := make(chan evidence, 1) // the loop may answer when ctx is done
+	answer := make(chan report, 1) // the loop may answer when ctx is done
 	if g.adapter.Do(ctx, g.Binding(), func() { answer <- g.ask() }) != nil {
 		return t, false
 	}
 	e := <-answer
-	return view.Traffic{Received: e.arrived(), Acked: e.answered, RoundTrip: e.roundTrip}, e.received >= 0
+	return view.Traffic{Received: e.arrived(), Acked: e.acked, RoundTrip: e.roundTrip}, e.received >= 0
 }
