@@ -245,12 +245,6 @@ func (g *Guard) tells() bool { return g.flags.Load()&flagTells != 0 }
 // reason returns why the Keeper closes the connection, or 0.
 func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
 
-// quiet reports whether nobody has touched the connection since the last decision on it.
-func (g *Guard) quiet() bool {
-	_, quiet := g.timer.Touched()
-	return quiet
-}
-
 // makeRare returns the rare of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) makeRare() *rare {
 	m := g.rare.Load()

@@ -67,3 +67,9 @@ func (s *shares) keys() int {
 	defer s.mu.Unlock()
 	return s.addresses.Len()
 }
+
+// quiet reports whether nobody has touched the connection since the last decision on it.
+func (g *Guard) quiet() bool {
+	_, quiet := g.timer.Touched()
+	return quiet
+}

@@ -99,8 +99,12 @@ func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
 	}
 	if a == ActivityKernel && !tells {
 		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+			inside := g.conn
+			if c, ok := g.adapter.(*conn); ok {
+				inside = c.inner
+			}
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
-				"conn", fmt.Sprintf("%T", inside(g.conn)))
+				"conn", fmt.Sprintf("%T", inside))
 		}
 	}
 	return flags
@@ -145,14 +149,6 @@ func (g *Guard) knownRemote() net.Addr {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.remote
-}
-
-// inside returns the connection inside one from [Keeper.Conn].
-func inside(c any) any {
-	if own, ok := c.(interface{ self() *conn }); ok {
-		return own.self().inner
-	}
-	return c
 }
 
 // countRefused counts a refused connection.

@@ -162,7 +162,8 @@ func (g *Guard) change(change func(*rules.State)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
-	awaited := s.Silence.Stage == rules.Opened && g.quiet()
+	_, quiet := g.timer.Touched() // since the last decision
+	awaited := s.Silence.Stage == rules.Opened && quiet
 	hidden := g.life().Untold()
 	if !awaited && !g.timer.Touch() {
 		return ErrNotGuarded
