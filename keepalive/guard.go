@@ -41,7 +41,7 @@ type Guard struct {
 	rare    atomic.Pointer[rare]
 }
 
-// rare is the state that most connections don't need, 192 bytes. It is made once.
+// rare is the state that most connections don't need, 160 bytes. It is made once.
 type rare struct {
 	limit  atomic.Int64 // when to decide at the latest, touched or not
 	state  rules.State
@@ -264,18 +264,35 @@ func (g *Guard) state() rules.State {
 	return rules.State{}
 }
 
-// setState remembers a state. mu must be held.
-func (g *Guard) setState(s rules.State) {
-	if g.rare.Load() != nil || s != (rules.State{}) {
-		g.makeRare().state = s
+// setState remembers a state, and the latest instant of the next decision. mu must be held.
+func (g *Guard) setState(s rules.State, limit rules.Time) {
+	m := g.rare.Load()
+	if m == nil && s == (rules.State{}) && limit == rules.Never {
+		return
 	}
+	m = g.makeRare()
+	m.state = s
+	m.limit.Store(int64(limit))
 }
 
-// setLimit remembers the latest instant of the next decision. mu must be held.
-func (g *Guard) setLimit(limit rules.Time) {
-	if g.rare.Load() != nil || limit != rules.Never {
-		g.makeRare().limit.Store(int64(limit))
+// stall returns what was seen of the bytes that wait for the peer. mu must be held.
+func (g *Guard) stall() rules.Stall {
+	if q := g.extrasNow().stall; q != nil {
+		return *q
 	}
+	return rules.Stall{}
+}
+
+// setStall remembers that. Only a connection with such a policy pays for it. mu must be held.
+func (g *Guard) setStall(q rules.Stall) {
+	if q == g.stall() {
+		return
+	}
+	u := g.extrasLocked()
+	if u.stall == nil {
+		u.stall = new(rules.Stall)
+	}
+	*u.stall = q
 }
 
 // limit returns the instant by which the hand must hand the connection over, however often

@@ -15,7 +15,7 @@ func TestSizesOfAConnection(t *testing.T) {
 		t.Skip("sizes of a machine of 64 bits")
 	}
 	require.LessOrEqual(t, unsafe.Sizeof(Guard{}), uintptr(160))
-	require.LessOrEqual(t, unsafe.Sizeof(rare{}), uintptr(192))
+	require.LessOrEqual(t, unsafe.Sizeof(rare{}), uintptr(160))
 	require.LessOrEqual(t, unsafe.Sizeof(extras{}), uintptr(112))
 	require.LessOrEqual(t, unsafe.Sizeof(member{}), uintptr(64))
 }

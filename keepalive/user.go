@@ -22,6 +22,7 @@ type extras struct {
 	checks    *checks       // or nil
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil
+	stall     *rules.Stall  // or nil for a zero one
 }
 
 // extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
@@ -169,7 +170,7 @@ func (g *Guard) change(change func(*rules.State)) error {
 		return ErrNotGuarded
 	}
 	change(&s)
-	g.setState(s)
+	g.setState(s, g.limitNow())
 	p := g.keeper.policy.Load() // with mu held: after an Update there is an adaptation to come
 	g.timer.SetDelay(p.rulesOf(g).Hop(s, g.draw()))
 	hidden = hidden || g.life().Untold()
@@ -178,6 +179,14 @@ func (g *Guard) change(change func(*rules.State)) error {
 		g.decideNow()
 	}
 	return nil
+}
+
+// limitNow returns the latest instant of the next decision. mu must be held.
+func (g *Guard) limitNow() rules.Time {
+	if m := g.rare.Load(); m != nil {
+		return rules.Time(m.limit.Load())
+	}
+	return rules.Never
 }
 
 // Hold tells the Keeper of work for the connection: its silence does not count until release is
@@ -212,7 +221,7 @@ func (g *Guard) hold(n int32) {
 	if n < 0 || g.visited { // a decision to close the connection is void
 		g.timer.Touch()
 	}
-	g.setState(s)
+	g.setState(s, g.limitNow())
 }
 
 func (g *Guard) isHeld() bool {

@@ -138,7 +138,7 @@ func (v *visit) decide() rules.Outcome {
 		g.came()
 	}
 	e.Arriving = g.isArriving()
-	e.CheckAt = g.checksNow(v.policy, v.now)
+	e.CheckAt, e.Stall = g.checksNow(v.policy, v.now), g.stall()
 	e.Changed = e.Changed || g.setFlag(flagChanged, false)
 
 	s := g.state()
@@ -151,9 +151,10 @@ func (v *visit) decide() rules.Outcome {
 	v.chosen = v.chosen || s.Evicted
 	s, out := rules.Decide(p, s, e, v.now)
 	g.setFlag(flagUnread, e.Socket.Unread > 0)
+	e.Stall = out.Stall
+	g.setStall(out.Stall)
 	if out.Do != rules.Close || g.rare.Load() != nil {
-		g.setState(s)
-		g.setLimit(rules.Limit(p, s, e))
+		g.setState(s, rules.Limit(p, s, e))
 	}
 	e.Checked = 0 // it was for this decision
 	return out

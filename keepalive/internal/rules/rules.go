@@ -44,7 +44,6 @@ type State struct {
 	Idles   Idles
 	Age     Age
 	Rates   Rates
-	Stall   Stall
 }
 
 // Evidence is what is known of a connection at one moment: when the socket was asked, or a little later.
@@ -67,9 +66,10 @@ type Evidence struct {
 	Exchange Time          // when no exchange will be under way: Never during one, 0 for a connection without exchanges
 	Arriving bool          // bytes of the next exchange were read
 
-	CheckAt Time // when the next check of the user's is due, or 0 without any
-
 	Socket Socket // what it said after the last call of the user, or of the peer
+
+	Stall   Stall // Outcome.Stall of the last decision
+	CheckAt Time  // when the next check of the user's is due, or 0 without any
 
 	// What came of the outcomes before, in this visit.
 	Checked Reason    // after Inspect: the check that wants it closed, for one decision; or 0
@@ -148,6 +148,8 @@ type Outcome struct {
 	Paced  bool // close it only if the pace allows that, or else decide anew
 	Reset  bool // its peer takes nothing, so neither does it take a last word
 
+	Stall Stall // what to remember of the bytes that wait, for Evidence.Stall
+
 	// What is counted.
 	Would  [Reasons]bool // without the dry run, it would be closed for these; for any check of the user, Check
 	Spared bool          // it was to be closed, and the socket had heard of its peer, or may have
@@ -159,23 +161,24 @@ type Outcome struct {
 func Decide(p *Policy, s State, e *Evidence, now Time) (State, Outcome) {
 	d := begin(p, s, e, now)
 	out := d.decide()
-	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
+	out.Would, out.Spared, out.Slow, out.Stall = d.out.Would, d.out.Spared, d.out.Slow, d.stall
 	return d.s, out
 }
 
 // decision is one call of Decide.
 type decision struct {
-	p   *Policy
-	t   times
-	s   State
-	e   *Evidence
-	now Time
-	out Outcome // what is counted
+	p     *Policy
+	t     times
+	s     State
+	e     *Evidence
+	now   Time
+	stall Stall
+	out   Outcome // what is counted
 }
 
 func begin(p *Policy, s State, e *Evidence, now Time) decision {
 	if !e.Quiet {
 		s.Silence = Silence{}
 	}
-	return decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now}
+	return decision{p: p, t: p.times(s, e.Draw, e.Pressure), s: s, e: e, now: now, stall: e.Stall}
 }

@@ -33,6 +33,7 @@ type shell struct {
 	socket rules.Socket
 	beats  uint32
 	check  rules.Time // when the user's check is due, or 0
+	stall  rules.Stall
 
 	resting rules.Time    // since when nothing has waited for the peer, if nothing does
 	rested  time.Duration // for how long nothing had before that
@@ -194,7 +195,7 @@ func (s *shell) run(w *world) (done []move) {
 		if s.mood.pressure && p.Pressed > 0 {
 			e.Pressure = 1
 		}
-		e.Unread, e.CheckAt = e.Unread || s.unread, s.check
+		e.Unread, e.CheckAt, e.Stall = e.Unread || s.unread, s.check, s.stall
 		e.Changed = e.Changed || s.changed
 		s.changed = false
 		if s.stale {
@@ -205,6 +206,7 @@ func (s *shell) run(w *world) (done []move) {
 		var out rules.Outcome
 		s.state, out = rules.Decide(p, s.state, &e, now)
 		s.unread, e.Checked = e.Socket.Unread > 0, 0
+		s.stall, e.Stall = out.Stall, out.Stall
 		s.limit = rules.Limit(p, s.state, &e)
 		if !t.due && t.deadline() < t.visit {
 			s.file()

@@ -15,7 +15,7 @@ const unsentEvery = time.Second
 
 // stallNext returns when to look at the bytes that wait for the peer: first right after the opening.
 func (d *decision) stallNext() Time {
-	p, q, next := d.p, &d.s.Stall, Never
+	p, q, next := d.p, &d.e.Stall, Never
 	from, every := q.Looked, window
 	switch {
 	case p.WriteStall == 0 && p.MaxUnsent == 0:
@@ -35,8 +35,8 @@ func (d *decision) stallNext() Time {
 }
 
 func (d *decision) stallAdapt() {
-	if d.p.WriteStall == 0 && d.p.MaxUnsent == 0 || d.s.Stall.Since == Never { // it is closed after a dry run
-		d.s.Stall = Stall{}
+	if d.p.WriteStall == 0 && d.p.MaxUnsent == 0 || d.e.Stall.Since == Never { // it is closed after a dry run
+		d.e.Stall = Stall{}
 	}
 }
 
@@ -49,7 +49,7 @@ func (d *decision) stalled() (Outcome, bool) {
 	}
 	out, ended := d.doom(why, UnlessTaken)
 	if !ended && why == WriteStall { // a dry run counts it once
-		d.s.Stall.Since = Never
+		d.stall.Since = Never
 	}
 	out.Reset = ended // also if a drain was to end it before
 	return out, ended
@@ -57,7 +57,7 @@ func (d *decision) stalled() (Outcome, bool) {
 
 // overdue notes what waits for the peer, and returns why the connection is to be closed for it, or 0.
 func (d *decision) overdue() Reason {
-	k, q, p := &d.e.Socket, &d.s.Stall, d.p
+	k, q, p := &d.e.Socket, &d.stall, d.p
 	switch {
 	case !k.Waits:
 		q.Since = 0
@@ -90,7 +90,7 @@ func (d *decision) overdue() Reason {
 //
 // And bytes on their way have waited since they were sent.
 func (d *decision) waitsSince() Time {
-	k, q, since := &d.e.Socket, &d.s.Stall, max(d.now, 1)
+	k, q, since := &d.e.Socket, &d.stall, max(d.now, 1)
 	if q.Looked > 0 {
 		since = min(since, max(k.Took, q.Looked).Add(max(0, k.RestedMost-q.Rested)))
 	}

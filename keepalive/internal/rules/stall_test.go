@@ -159,19 +159,20 @@ func TestWriteStallAndMaxUnsent(t *testing.T) {
 		}, at(4).Add(time.Second)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, s := c.policy, c.state
+			p, s, q := c.policy, c.state, rules.Stall{}
 			p.Tick, p.Blur = tick, tick
 			for i, r := range c.rows {
-				e := rules.Evidence{Socket: silentSocket, Quiet: true, Due: true, DueAt: r.now, Begun: r.now}
+				e := rules.Evidence{Socket: silentSocket, Quiet: true, Due: true, DueAt: r.now, Begun: r.now, Stall: q}
 				r.with(&e)
 				var out rules.Outcome
 				s, out = rules.Decide(&p, s, &e, r.now)
+				q, out.Stall = out.Stall, rules.Stall{}
 				require.Equal(t, out.Do == rules.Close, out.Reset)
 				out.Reset = false
-				require.Equal(t, r.want, out, "row %d, at %v; state %+v", i, time.Duration(r.now), s)
+				require.Equal(t, r.want, out, "row %d, at %v; state %+v %+v", i, time.Duration(r.now), s, q)
 			}
 			s.Doom = rules.Doom{}
-			require.Equal(t, c.limit, rules.Limit(&p, s, &rules.Evidence{}))
+			require.Equal(t, c.limit, rules.Limit(&p, s, &rules.Evidence{Stall: q}))
 		})
 	}
 }
@@ -182,22 +183,22 @@ func TestAStallThroughUpdates(t *testing.T) {
 	e := rules.Evidence{Born: at(3)}
 	s := rules.Open(&stall, &e)
 	require.Zero(t, rules.Limit(&stall, s, &e), "it is looked at as soon as it comes")
-	s.Stall = rules.Stall{Since: at(5), Looked: at(7), Rested: tick, Acked: 1}
-	seen := s.Stall
+	e.Stall = rules.Stall{Since: at(5), Looked: at(7), Rested: tick, Acked: 1}
+	seen := e.Stall
 
 	longer := stall
 	longer.WriteStall = 20 * tick
 	s = rules.Adapt(&longer, s, &e, at(8))
-	require.Equal(t, seen, s.Stall)
+	require.Equal(t, seen, e.Stall)
 	require.Equal(t, at(25), rules.Limit(&longer, s, &e))
 
 	none := stall
 	none.WriteStall = 0
 	s = rules.Adapt(&none, s, &e, at(8))
-	require.Zero(t, s.Stall)
+	require.Zero(t, e.Stall)
 	require.Equal(t, rules.Never, rules.Limit(&none, s, &e))
 
-	s.Stall = rules.Stall{Since: rules.Never, Looked: at(7)}
+	e.Stall = rules.Stall{Since: rules.Never, Looked: at(7)}
 	s = rules.Adapt(&stall, s, &e, at(8))
 	require.Zero(t, rules.Limit(&stall, s, &e), "after a dry run it begins anew")
 }
