@@ -17,9 +17,7 @@ import (
 func (h *Handler) answerShed(w http.ResponseWriter, r *http.Request) {
 	form := reader{values: url.Values{"shed": r.PostForm["shed"], "per_second": r.PostForm["per_second"], "order": r.PostForm["order"]}}
 	s := keepalive.Shed{Count: int(form.number("shed", 0, math.MaxInt)), PerSecond: int(form.number("per_second", 0, 1e9))}
-	if form.oneOf("order", []string{"oldest", "random"}) == "random" {
-		s.Order = keepalive.ShedRandom
-	}
+	s.Random = form.oneOf("order", []string{"oldest", "random"}) == "random"
 	switch {
 	case form.err != nil:
 	case s.Count == 0:

@@ -82,7 +82,7 @@ func (b binding) Identify(remote net.Addr) net.Error {
 	if b.identify(remote) || !b.release() {
 		return nil
 	}
-	b.crowded()
+	b.closed(ReasonFull)
 	return ReasonFull
 }
 
@@ -144,7 +144,7 @@ func (b binder) SayLastWords(c *os.File, words []byte, asked bool) {
 		_ = c.Close()
 		return
 	}
-	b.refusals.add(b.newRefusal(c, raw, words, asked))
+	b.sayLastWords(c, raw, words, asked)
 }
 
 func (b binder) Logger() *slog.Logger { return b.log }

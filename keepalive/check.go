@@ -142,7 +142,10 @@ func (v *visit) inspect() {
 	if !open { // it has been closed meanwhile
 		return
 	}
-	v.fillSocket(&info)
+	socket, r := &v.seen.Socket, &v.report
+	info.Received, info.Unread = socket.Arrived, socket.Unread
+	info.Acked, info.Unacked, info.Retransmits = r.acked, r.unacked, r.retransmits
+	info.SmoothedRTT, info.DeliveryRate = r.roundTrip, r.delivery
 	v.call("Checks "+check.Name, func() {
 		n, w := check.Inspect(v.Guard, info)
 		next, verdict = cmp.Or(n, check.Every), w
@@ -158,12 +161,4 @@ func (v *visit) inspect() {
 		v.closes = CheckReason(check.Name)
 		v.seen.Checked = rules.Reason(v.closes)
 	}
-}
-
-// fillSocket fills in what the visit's last look at the socket has found.
-func (v *visit) fillSocket(info *Info) {
-	k, e := &v.seen.Socket, &v.raw
-	info.Received, info.Unread = k.Arrived, k.Unread
-	info.Acked, info.Unacked, info.Retransmits = e.answered, e.unacked, e.retransmits
-	info.SmoothedRTT, info.DeliveryRate = e.roundTrip, e.delivery
 }

@@ -13,9 +13,9 @@ import (
 
 // condemn makes the Keeper close the connection whatever its peer says until then. It reports whether that cuts an exchange.
 func (g *Guard) condemn(why Reason) (cuts bool) {
-	g.decideSoon(func(m *rare) {
+	g.decideSoon(func(s *rules.State) {
 		cuts = g.isUnderWay()
-		m.state = m.state.Condemned(rules.Reason(why))
+		*s = s.Condemned(rules.Reason(why))
 	})
 	return cuts
 }
@@ -30,13 +30,14 @@ func (v *visit) end(out rules.Outcome) {
 		return
 	}
 	closing := v.policy.Closing
-	if v.leaveToLayers(reason) {
+	if reason == ReasonDrain && k.shutting.Load() && v.leaveToLayers() {
 		closing = Closing{Timeout: closing.Timeout}
 	}
-	if out.Reset {
+	if out.Reset { // without a farewell: its bytes would wait, too
 		closing = Closing{Timeout: closing.Timeout, Mode: CloseReset}
+		v.setFlag(flagUpgraded, false)
 	}
-	if !v.isUpgraded() || out.Reset { // otherwise the farewell comes first, through layers that the program may close
+	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
 		v.endContext(reason)
 	}
 	ending := adapter.Ending{Reason: reason, Mode: adapter.Mode(closing.Mode), Timeout: closing.Timeout}
@@ -81,7 +82,6 @@ func (g *Guard) release() bool {
 // closed counts a closed connection and tells OnClose. Adapters call it once.
 func (g *Guard) closed(reason Reason) {
 	defer g.setFlag(flagEnded, true)
-	reason = reason.orLocal()
 	k := g.keeper
 	k.counts.closed[reason].Add(1)
 	now := k.now()
@@ -95,8 +95,10 @@ func (g *Guard) closed(reason Reason) {
 	if k.log.Enabled(context.Background(), slog.LevelDebug) {
 		k.log.Debug("keepalive: closed a connection", "reason", reason.String(), "remote", g.knownRemote())
 	}
+	if reason == ReasonFull || reason == ReasonEvicted {
+		k.warnFull()
+	}
 	if g.reason() != 0 {
-		k.bursts.closed(k, reason)
 		defer k.unclosed.Add(-1) // even after runtime.Goexit
 	}
 	if onClose := k.policy.Load().OnClose; onClose != nil {
@@ -111,14 +113,14 @@ func (g *Guard) forget(why error) {
 	g.setFlag(flagEnded, true)
 }
 
-// end gives back the share of a connection and ends its context, after its guarding has
+// end takes a connection off the count of its key and ends its context, after its guarding has
 // ended.
 func (g *Guard) end(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
-	member, share := g.counted(nil, nil)
+	member := g.setMember(nil)
 	g.mu.Unlock()
-	g.keeper.shares.leave(share, member)
+	g.keeper.shares.leave(member)
 	g.endContext(why)
 }
 

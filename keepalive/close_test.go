@@ -194,20 +194,17 @@ func TestCloseForAReasonThatDoesNotExistIsLocal(t *testing.T) {
 	}
 }
 
-// An adapter may ask for such a reason, too. The connection's share is given back.
-func TestAnAdaptersReasonThatDoesNotExistIsLocal(t *testing.T) {
-	for _, reason := range []Reason{0, endOfAll, 255} {
-		var c closings
-		k := newKeeper(t, Config{OnClose: c.add, Room: Room{MaxPerKey: 1, Key: func(net.Addr) string { return "key" }}})
-		g, err := guardOf(k, &net.UnixAddr{Name: "alice"})
-		require.NoError(t, err)
-		require.Equal(t, 1, k.shares.keys())
-		require.True(t, g.release())
-		g.closed(reason)
-		require.Len(t, c.list(), 1)
-		require.Equal(t, ReasonLocal, c.list()[0].reason)
-		require.Zero(t, k.shares.keys())
-	}
+func TestAConnectionReleasedByItsAdapterGivesItsShareBack(t *testing.T) {
+	var c closings
+	k := newKeeper(t, Config{OnClose: c.add, Room: Room{MaxPerKey: 1, Key: func(net.Addr) string { return "key" }}})
+	g, err := guardOf(k, &net.UnixAddr{Name: "alice"})
+	require.NoError(t, err)
+	require.Equal(t, 1, k.shares.keys())
+	require.True(t, g.Binding().Release())
+	g.Binding().Closed(false)
+	require.Len(t, c.list(), 1)
+	require.Equal(t, ReasonLocal, c.list()[0].reason)
+	require.Zero(t, k.shares.keys())
 }
 
 // Guard.Close is final, unlike an end by ReadIdle that waits for the rate: bytes do not save the connection.

@@ -120,9 +120,9 @@ type Config struct {
 	OnClose func(conn any, reason Reason)
 
 	// Logger gets a line per closed connection at Debug, and the progress of a drain at Info.
-	// At Warn it gets bursts of closed connections, refusals and evictions, bytes waiting for
-	// this program to read them, a listener whose connections show no socket, and the time lost
-	// while the process was stopped. At Error it
+	// At Warn it gets refusals and evictions, and bytes waiting for this program to read them, each once
+	// a minute at most, with the counts so far. It also gets a listener whose connections show no socket,
+	// and the time lost while the process was stopped. At Error it
 	// gets panics in functions of the user, and connections with a lost guard. Nil means
 	// silence, but panics go to slog's default logger then.
 	Logger *slog.Logger

@@ -176,7 +176,7 @@ func (c *conn) identify() error {
 	}
 	if c.guard.release() {
 		c.refuse(ReasonFull, true)
-		c.guard.crowded()
+		c.guard.closed(ReasonFull)
 	}
 	return c.fail("read", ReasonFull)
 }
@@ -321,9 +321,6 @@ func (c *conn) refuse(reason Reason, asked bool) {
 func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 	g, mode, reason := c.guard, CloseMode(e.Mode), e.Reason.(Reason)
 	up := g.upgradeNow()
-	if reason.isStall() && mode == CloseReset {
-		up = nil
-	}
 	if up != nil {
 		c.parting.Store(newParting())
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// evidence is what a socket says of its connection. A negative duration means unknown.
-type evidence struct {
+// report is what a socket says of its connection, for a rules.Socket. A negative duration means unknown.
+type report struct {
 	unread   int           // bytes arrived, not yet read
 	full     bool          // they fill the receive queue: the peer may have to wait with more
 	received time.Duration // since bytes last arrived
 	sent     time.Duration // since bytes were last sent
-	acked    time.Duration // since the peer last acknowledged new bytes, at least
+	took     time.Duration // since the peer last acknowledged new bytes, at least
 	taken    uint64        // bytes arrived and read
-	answered uint64        // bytes acknowledged by the peer
+	acked    uint64        // bytes acknowledged by the peer
 	pending  bool          // the peer has not acknowledged everything written
 
 	flying bool          // some of that was sent
@@ -32,54 +32,54 @@ type evidence struct {
 	retransmits int           // packets sent again
 }
 
-var nothing = evidence{received: -1, sent: -1, acked: -1}
+var nothing = report{received: -1, sent: -1, took: -1}
 
 // arrived returns how many bytes have ever arrived, if the socket tells.
-func (e evidence) arrived() uint64 { return e.taken + uint64(e.unread) }
+func (r report) arrived() uint64 { return r.taken + uint64(r.unread) }
 
 // ask asks the socket of the connection: nothing, if it is closed, or has no socket. It costs two
 // system calls on Linux.
-func (g *Guard) ask() evidence {
-	e := nothing
-	if g.adapter.Control(g.Binding(), func(fd uintptr) { e = ask(fd) }) != nil {
+func (g *Guard) ask() report {
+	r := nothing
+	if g.adapter.Control(g.Binding(), func(fd uintptr) { r = ask(fd) }) != nil {
 		return nothing
 	}
-	return e
+	return r
 }
 
 // look is what the rules want to know of the socket, and what it has said.
-func (g *Guard) look() (s rules.Socket, e evidence) {
+func (g *Guard) look() (s rules.Socket, r report) {
 	k, life := g.keeper, g.life()
 	before := time.Since(epoch)
-	e = g.ask()
+	r = g.ask()
 	s = rules.Socket{
 		Heard:    rules.Unknown,
-		Received: k.ago(e.received),
-		Sent:     k.ago(e.sent),
-		Signs:    g.signs(e.arrived()),
-		Arrived:  e.arrived(),
-		Taken:    e.taken,
-		Unread:   e.unread,
-		Full:     e.full,
-		Acked:    e.answered,
-		Pending:  e.pending,
-		Backlog:  e.queued > 0 && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
-		Took:     k.ago(e.acked),
+		Received: k.ago(r.received),
+		Sent:     k.ago(r.sent),
+		Signs:    g.signs(r.arrived()),
+		Arrived:  r.arrived(),
+		Taken:    r.taken,
+		Unread:   r.unread,
+		Full:     r.full,
+		Acked:    r.acked,
+		Pending:  r.pending,
+		Backlog:  r.queued > 0 && g.flags.Load()&(flagUpgraded|flagBacklog) != 0,
+		Took:     k.ago(r.took),
 
-		Waits:      e.pending,
-		Flying:     e.flying,
-		Rested:     before - e.busy,
-		RestedMost: time.Since(epoch) - e.busy + behind,
-		Unsent:     e.queued,
+		Waits:      r.pending,
+		Flying:     r.flying,
+		Rested:     before - r.busy,
+		RestedMost: time.Since(epoch) - r.busy + behind,
+		Unsent:     r.queued,
 	}
-	if e.flying {
-		s.Left = k.ago(e.left)
+	if r.flying {
+		s.Left = k.ago(r.left)
 	}
 	switch a := g.adapter.(type) {
 	case *conn:
-		a.fill(&s, e.room)
+		a.fill(&s, r.room)
 		writing := a.writing.Load()
-		s.Backlog = s.Backlog || e.queued > 0 && life != rules.Touches && writing > 0
+		s.Backlog = s.Backlog || r.queued > 0 && life != rules.Touches && writing > 0
 		s.Unsent += int(writing) << 10
 	case adapter.Buffering: // asked after the socket, or bytes on their way could be missed
 		n := a.Buffered(g.Binding())
@@ -89,7 +89,7 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 	if a, ok := g.adapter.(adapter.Queueing); ok {
 		s.Unsent += a.Queued(g.Binding())
 	}
-	if life != rules.Arrivals && s.Unread > 0 && e.received >= 0 { // they wait for this program, so the error is on the peer's side
+	if life != rules.Arrivals && s.Unread > 0 && r.received >= 0 { // they wait for this program, so the error is on the peer's side
 		s.Received = min(s.Received.Add(behind), k.now())
 	}
 	if s.Signs > 0 { // the kernel calls the beginning of a connection an arrival
@@ -98,11 +98,11 @@ func (g *Guard) look() (s rules.Socket, e evidence) {
 	if life == rules.Arrivals && s.Heard != rules.Unknown {
 		s.Heard = min(s.Heard.Add(behind), k.now()) // the only sign of life
 	}
-	if life != rules.Touches && e.answered > 0 && (life == rules.ReadsWrite || s.Moves) {
-		s.Heard = max(s.Heard, k.ago(e.acked))
-		s.Signs += e.answered
+	if life != rules.Touches && r.acked > 0 && (life == rules.ReadsWrite || s.Moves) {
+		s.Heard = max(s.Heard, k.ago(r.took))
+		s.Signs += r.acked
 	}
-	return s, e
+	return s, r
 }
 
 // fills reports whether so many bytes are enough of a receive buffer that the peer may have to wait.
@@ -184,7 +184,8 @@ func (c *conn) fill(s *rules.Socket, room bool) {
 		return
 	}
 	now := c.keeper.now()
-	// A Write that waits is all that is known of the peer's side. What may have ended it makes another number.
+	// A Write that waits is all that is known of the peer's side. After a stop of the process it may be over, and not have
+	// said so yet: then Acked is another number, as after a Write.
 	s.Waits = c.writing.Load() > 0 && !room
 	s.Acked = uint64(n.lastWrite.since.Load()) ^ uint64(c.keeper.lost())<<48
 	s.Hidden = n.blind && busy

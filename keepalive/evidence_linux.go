@@ -10,18 +10,18 @@ import (
 const socketsTell = true
 
 // ask asks a socket.
-func ask(fd uintptr) evidence {
-	e := nothing
+func ask(fd uintptr) report {
+	r := nothing
 	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
-		e.unread = n
-		e.full = n > 0 && isFull(int(fd), n)
+		r.unread = n
+		r.full = n > 0 && isFull(int(fd), n)
 	}
 	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-		e.fill(info)
+		r.fill(info)
 	} else {
-		e.room = hasRoom(fd)
+		r.room = hasRoom(fd)
 	}
-	return e
+	return r
 }
 
 // hasRoom reports whether a socket takes bytes: a Write that waits for that goes on once its goroutine runs.
@@ -61,35 +61,35 @@ func isUnixgram(fd int) bool {
 const leastPacket = 768
 
 // fill fills in what only TCP knows: when bytes last came and went. TCP keepalive counts in neither.
-func (e *evidence) fill(info *unix.TCPInfo) {
-	e.received = atLeast(info.Last_data_recv)
-	e.sent = sentAtLeast(info)
-	e.acked = ackedAtLeast(info)
+func (r *report) fill(info *unix.TCPInfo) {
+	r.received = atLeast(info.Last_data_recv)
+	r.sent = sentAtLeast(info)
+	r.took = tookAtLeast(info)
 	if info.Retransmits > 0 {
 		// Bytes sent again by the kernel are no news. Bytes acknowledged by the peer are.
-		e.sent = max(e.sent, atLeast(info.Last_ack_recv))
+		r.sent = max(r.sent, atLeast(info.Last_ack_recv))
 	}
-	e.roundTrip = time.Duration(info.Rtt) * time.Microsecond
-	e.taken = info.Bytes_received - uint64(e.unread)
-	e.answered = info.Bytes_acked
-	e.queued = int(info.Notsent_bytes)
-	e.pending = e.queued > 0 || info.Unacked > 0
-	if e.flying = info.Unacked > 0; e.flying {
-		e.left = sentAtLeast(info)
+	r.roundTrip = time.Duration(info.Rtt) * time.Microsecond
+	r.taken = info.Bytes_received - uint64(r.unread)
+	r.acked = info.Bytes_acked
+	r.queued = int(info.Notsent_bytes)
+	r.pending = r.queued > 0 || info.Unacked > 0
+	if r.flying = info.Unacked > 0; r.flying {
+		r.left = sentAtLeast(info)
 	}
-	e.busy = time.Duration(info.Busy_time) * time.Microsecond
-	e.delivery, e.retransmits = info.Delivery_rate, int(info.Total_retrans)
-	e.unacked = e.queued
+	r.busy = time.Duration(info.Busy_time) * time.Microsecond
+	r.delivery, r.retransmits = info.Delivery_rate, int(info.Total_retrans)
+	r.unacked = r.queued
 	if flying := info.Bytes_sent - info.Bytes_retrans; info.Unacked > 0 && flying > info.Bytes_acked {
-		e.unacked += int(flying - info.Bytes_acked)
+		r.unacked += int(flying - info.Bytes_acked)
 	}
 }
 
-// ackedAtLeast returns how long ago the peer has acknowledged new bytes, at least. It did so at
+// tookAtLeast returns how long ago the peer has acknowledged new bytes, at least. It did so at
 // its last acknowledgement, or before: even with a hanging program, a peer still acknowledges
 // keepalives and window probes. And it did so at most a round trip and a delayed
 // acknowledgement after bytes were last sent.
-func ackedAtLeast(info *unix.TCPInfo) time.Duration {
+func tookAtLeast(info *unix.TCPInfo) time.Duration {
 	roundTrip := time.Duration(info.Rtt+4*info.Rttvar) * time.Microsecond
 	return max(0, atLeast(info.Last_ack_recv), sentAtLeast(info)-roundTrip-delayedAck)
 }

@@ -32,22 +32,22 @@ func TestWhatIsKnownFromTheFiguresOfTheKernel(t *testing.T) {
 		},
 	} {
 		require.Equal(t, c.sent-tooOld, sentAtLeast(&c.info), name)
-		require.Equal(t, c.acked-tooOld, ackedAtLeast(&c.info), name)
+		require.Equal(t, c.acked-tooOld, tookAtLeast(&c.info), name)
 	}
-	require.Zero(t, ackedAtLeast(new(unix.TCPInfo)))
+	require.Zero(t, tookAtLeast(new(unix.TCPInfo)))
 	require.Zero(t, atLeast(0))
 }
 
 func TestWhatASocketTells(t *testing.T) {
-	tell := func(info unix.TCPInfo) evidence {
-		e := evidence{unread: 30}
+	tell := func(info unix.TCPInfo) report {
+		e := report{unread: 30}
 		e.fill(&info)
 		return e
 	}
 	info := unix.TCPInfo{Last_data_recv: 1000, Last_data_sent: 2000, Last_ack_recv: 3000, Rtt: 50_000, Bytes_received: 100, Bytes_acked: 40}
-	want := evidence{
+	want := report{
 		unread: 30, taken: 70, received: time.Second - tooOld, roundTrip: 50 * ms,
-		sent: 2*time.Second - tooOld, answered: 40, acked: 3*time.Second - tooOld,
+		sent: 2*time.Second - tooOld, acked: 40, took: 3*time.Second - tooOld,
 	}
 	require.Equal(t, want, tell(info))
 	require.EqualValues(t, 100, want.arrived())

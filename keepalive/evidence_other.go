@@ -11,9 +11,9 @@ const socketsTell = false
 // behind is 0: no socket tells.
 const behind = 0
 
-func ask(fd uintptr) evidence {
-	e := nothing
-	e.unread = socket.Unread(fd)
-	e.full = e.unread > 0 && fills(e.unread, socket.ReceiveBuffer(fd))
-	return e
+func ask(fd uintptr) report {
+	r := nothing
+	r.unread = socket.Unread(fd)
+	r.full = r.unread > 0 && fills(r.unread, socket.ReceiveBuffer(fd))
+	return r
 }

@@ -2,7 +2,6 @@ package keepalive
 
 import (
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net"
 	"reflect"
@@ -130,30 +129,22 @@ func TestOfFindsGuards(t *testing.T) {
 	}
 	for beats, conn := range []any{g, foreign{g}, &fakeLoopConn{ctx: g}} {
 		require.True(t, Touch(conn))
-		require.EqualValues(t, beats+1, g.rare.Load().beats.Load())
+		require.EqualValues(t, beats+1, g.beats.Load())
 	}
 }
 
-func TestOfConnNeedsAGuard(t *testing.T) {
+func TestAGuardStaysTheHandleOfItsConnection(t *testing.T) {
 	k := newKeeper(t, Config{})
 	a, b := net.Pipe()
 	defer b.Close()
 	c := k.Conn(a)
-	g, err := OfConn(c)
-	require.NoError(t, err)
-	require.Same(t, Of(c), g)
-	g, err = OfConn(tls.Client(c, &tls.Config{ServerName: "x"}))
-	require.NoError(t, err)
-	require.Same(t, Of(c), g)
+	g := Of(c)
+	require.NotNil(t, g)
+	require.Same(t, g, Of(tls.Client(c, &tls.Config{ServerName: "x"})))
 	require.NoError(t, c.Close())
-	_, err = OfConn(c)
-	require.NoError(t, err, "a guard stays the handle of its connection")
-
+	require.Same(t, g, Of(c))
 	for _, c := range []net.Conn{nil, b, (*tls.Conn)(nil)} {
-		g, err = OfConn(c)
-		require.ErrorIs(t, err, ErrNotGuarded)
-		require.ErrorContains(t, err, fmt.Sprintf("%T", c))
-		require.Nil(t, g)
+		require.Nil(t, Of(c))
 	}
 }
 

@@ -1,7 +1,6 @@
 package keepalive
 
 import (
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -34,26 +33,26 @@ type Guard struct {
 	// mu guards the rules.State in more, and the fields below. The wheel may be called with it,
 	// but no function of the user.
 	mu      sync.Mutex
-	remote  net.Addr // of the peer, or nil while unknown
-	visited bool     // a worker, or the event loop, decides about it
-	again   bool     // and has to do so once more
-	scratch uint32   // the adapter's, and not guarded
+	remote  net.Addr      // of the peer, or nil while unknown
+	visited bool          // a worker, or the event loop, decides about it
+	again   bool          // and has to do so once more
+	scratch uint32        // the adapter's, and not guarded
+	beats   atomic.Uint32 // touches counted, see flagCounts
 	rare    atomic.Pointer[rare]
 }
 
 // rare is the state that most connections don't need, 160 bytes. It is made once.
 type rare struct {
-	limit  atomic.Int64  // when to decide at the latest, touched or not
-	beats  atomic.Uint32 // touches counted, see flagCounts
+	limit  atomic.Int64 // when to decide at the latest, touched or not
 	state  rules.State
-	share  *share
+	member *member // what it counts for, or nil
 	extras *extras
 }
 
 const (
 	lifeMask     = 3       // a rules.Life
 	flagTells    = 1 << 2  // its socket knows when bytes last arrived
-	flagCounts   = 1 << 3  // touches are counted, in rare, which is there
+	flagCounts   = 1 << 3  // touches are counted, in beats
 	flagBegun    = 1 << 4  // it guards a connection, or has guarded one
 	flagOpen     = 1 << 5  // it guards a connection
 	flagUpgraded = 1 << 6  // it has an upgrade
@@ -89,16 +88,6 @@ func isNil(v any) bool {
 func Of(conn any) *Guard {
 	g, _ := search(conn)
 	return g
-}
-
-// OfConn is [Of] for a connection of net that must have a guard. Unlike Of, it takes nothing else by mistake, and it
-// returns [ErrNotGuarded], wrapped with the type of c, in place of nil.
-func OfConn(c net.Conn) (*Guard, error) {
-	g := Of(c)
-	if g == nil {
-		return nil, fmt.Errorf("%w: %T", ErrNotGuarded, c)
-	}
-	return g, nil
 }
 
 // search returns the guard of a connection, or nil and the connection inside all others: it has no
@@ -206,7 +195,7 @@ func (g *Guard) counts() bool { return g.flags.Load()&(flagCounts|flagAdvises) !
 func (g *Guard) count() {
 	flags := g.flags.Load()
 	if flags&flagCounts != 0 {
-		g.rare.Load().beats.Add(1)
+		g.beats.Add(1)
 	}
 	if flags&flagAdvises != 0 {
 		g.endsSilence(g.timer.SinceTouch(), true)
@@ -259,12 +248,6 @@ func (g *Guard) tells() bool { return g.flags.Load()&flagTells != 0 }
 
 // reason returns why the Keeper closes the connection, or 0.
 func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
-
-// quiet reports whether nobody has touched the connection since the last decision on it.
-func (g *Guard) quiet() bool {
-	_, quiet := g.timer.Touched()
-	return quiet
-}
 
 // makeRare returns the rare of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) makeRare() *rare {

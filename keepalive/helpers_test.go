@@ -55,7 +55,7 @@ func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
 }
 
 // taken is take without the lock.
-func (s *shares) taken(key string, most int) (*share, bool) {
+func (s *shares) taken(key string, most int) (*member, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(key, most)
@@ -65,5 +65,11 @@ func (s *shares) taken(key string, most int) (*share, bool) {
 func (s *shares) keys() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of.Len()
+	return s.addresses.Len()
+}
+
+// quiet reports whether nobody has touched the connection since the last decision on it.
+func (g *Guard) quiet() bool {
+	_, quiet := g.timer.Touched()
+	return quiet
 }

@@ -27,7 +27,9 @@ type Keeper struct {
 	pool     *pool.Pool[*Guard]
 	wheel    *wheel.WheelOf[*Guard] // the pool's
 	policy   atomic.Pointer[policy]
-	updating sync.Mutex // held while the policy is replaced
+	updating sync.Mutex    // held while the policy is replaced
+	sleep    time.Duration // how long the wheel's hand may sleep
+	seed     maphash.Seed  // of the draws
 	log      *slog.Logger
 	panicLog *slog.Logger
 	stopped  func() time.Duration // the time that rules.Time leaves out: the wheel's Lost, but for tests
@@ -40,13 +42,13 @@ type Keeper struct {
 	closed   atomic.Bool  // by Close
 	unclosed atomic.Int64 // given up, and not closed yet
 
-	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
-	slow       atomic.Int64 // last warning of a slow program, by the wheel's time
+	cannotTell atomic.Bool // warned of a connection on which ActivityKernel does not work
+	slowTold   seldom      // of a slow program
+	fullTold   seldom      // of connections without room
 
 	ids         atomic.Uint64 // the last Guard.id
 	counts      counts
 	ages, trips histogramOf
-	bursts      bursts
 	refusals    refusals
 	watchers    cow.List[*watcher] // without any, an end costs one load
 }
@@ -69,11 +71,13 @@ func New(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
+		sleep:    sleep,
+		seed:     maphash.MakeSeed(),
 	}
 	if k.log == nil {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
-	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed(), sleep))
+	k.policy.Store(newPolicy(cfg, 1, sleep))
 	k.pool, err = pool.New(pool.Config[*Guard]{
 		Capacity: cfg.Room.MaxConns,
 		Full:     cfg.Room.Full,
@@ -155,7 +159,6 @@ func (k *Keeper) Close() error {
 	k.closed.Store(true)
 	guards := slices.Collect(k.Guards())
 	err := k.pool.Close()
-	k.bursts.end(k)
 	for _, g := range guards {
 		g.forget(ErrNotGuarded)
 	}

@@ -96,7 +96,7 @@ func TestSilentConnectionIsClosedOnTime(t *testing.T) {
 				after := time.Since(start)
 				requireIdleTimeout(t, err)
 				require.GreaterOrEqual(t, after, timeout)
-				require.LessOrEqual(t, after, timeout+2*k.policy.Load().sleep)
+				require.LessOrEqual(t, after, timeout+2*k.sleep)
 
 				_, err = conn.Write([]byte("x"))
 				requireIdleTimeout(t, err)
@@ -764,7 +764,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 0.1, cfg.Age.Jitter)
 	require.Equal(t, 3, cfg.Rate.Strikes)
 	require.Equal(t, time.Second, cfg.Closing.Timeout)
-	require.Equal(t, 50*ms, newKeeper(t, Config{Timeout: 500 * ms}).policy.Load().sleep)
+	require.Equal(t, 50*ms, newKeeper(t, Config{Timeout: 500 * ms}).sleep)
 	probe := newKeeper(t, Config{Probe: Probing{Count: 2}}).Config().Probe
 	require.Equal(t, 30*time.Second, probe.After)
 	require.Equal(t, 15*time.Second, probe.Timeout)

@@ -39,7 +39,7 @@ func (g *Guard) SetKey(key string) error {
 	}
 	if err != nil && err != ErrNotGuarded { //nolint:errorlint // it is either
 		k.counts.refusedPerUser.Add(1)
-		k.bursts.note(k, func(b *bursts) { b.perKey++ })
+		k.warnFull()
 	}
 	return err
 }
@@ -71,11 +71,12 @@ type group struct {
 	leaving int // members with a newcomer
 }
 
-// member is a connection in a group.
+// member is what a connection counts for: its place in a group, or, without a group, the address that it shares with others.
 type member struct {
-	guard    *Guard
-	group    *group
-	address  string  // the key to count for once it has left the group
+	guard    *Guard  // nil for an address
+	group    *group  // nil for an address
+	address  string  // or the one to count for after the group
+	conns    int     // of the address
 	newcomer *member // for which this one has to leave; itself, if it has no place after all; or nil
 	place    int32   // in group.members, or gone
 	tries    int32   // how many had to leave for this one, and stayed
@@ -83,57 +84,47 @@ type member struct {
 
 const gone = -1 // a place
 
-// member returns what the connection is in a group, or nil. It changes with shares.mu held only.
-func (g *Guard) member() *member {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.extrasNow().member
-}
-
-// share returns the share that the connection has, or nil. It changes with shares.mu held only.
-func (g *Guard) share() *share {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if r := g.rare.Load(); r != nil {
-		return r.share
-	}
-	return nil
-}
-
-// key returns the key of the member's group, or "" for nil.
+// key returns the key of SetKey, or "".
 func (m *member) key() string {
-	if m == nil {
+	if m == nil || m.group == nil {
 		return ""
 	}
 	return m.group.key
 }
 
-// countFor makes the connection count for one of the two, or for nothing. It returns what it counted for before, and reports
-// false if the Keeper does not keep the connection any more. shares.mu must be held.
-func (g *Guard) countFor(m *member, taken *share) (before *member, share *share, ok bool) {
+// member returns what the connection counts for, or nil. It changes with shares.mu held only.
+func (g *Guard) member() *member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.rare.Load(); r != nil {
+		return r.member
+	}
+	return nil
+}
+
+// countFor makes the connection count for m. It returns what it counted for before, and reports false if the Keeper does not
+// keep the connection any more. shares.mu must be held.
+func (g *Guard) countFor(m *member) (before *member, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.isOpen() || g.reason() != 0 {
-		return nil, nil, false
+		return nil, false
 	}
-	if before, share = g.counted(m, taken); before != nil && before.newcomer != nil {
+	if before = g.setMember(m); before != nil && before.newcomer != nil {
 		g.rare.Load().state.Evicted = false // it would have made room for the key before
 	}
-	return before, share, true
+	return before, true
 }
 
-// counted notes what the connection counts for, and returns what it counted for before. mu must be held.
-func (g *Guard) counted(m *member, taken *share) (before *member, share *share) {
-	if m != nil || taken != nil {
+// setMember notes what the connection counts for, and returns what it counted for before. mu must be held.
+func (g *Guard) setMember(m *member) (before *member) {
+	if m != nil {
 		g.makeRare()
 	}
 	if r := g.rare.Load(); r != nil {
-		share, r.share = r.share, taken
+		before, r.member = r.member, m
 	}
-	if before = g.extrasNow().member; before != m {
-		g.extrasLocked().member = m
-	}
-	return before, share
+	return before
 }
 
 // joinGroup moves a connection to the group of a key.
@@ -141,7 +132,7 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	into, most := s.groups.Get(key), p.Room.maxPerUser()
-	if m := g.member(); m != nil && m.group == into {
+	if m := g.member(); m != nil && into != nil && m.group == into {
 		return nil
 	}
 	var leave []*member
@@ -156,7 +147,7 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 		}
 	}
 	m := &member{guard: g, group: into, place: int32(len(into.members))}
-	before, share, ok := g.countFor(m, nil)
+	before, ok := g.countFor(m)
 	if !ok {
 		return ErrNotGuarded
 	}
@@ -164,14 +155,10 @@ func (s *shares) joinGroup(g *Guard, key string, p *policy) error {
 		s.groups.Set(into.key, into)
 	}
 	into.members = append(into.members, m)
-	switch {
-	case share != nil:
-		m.address = share.key
-	case before != nil:
+	if before != nil {
 		m.address = before.address
 	}
 	s.remove(before)
-	s.giveBack(share)
 	for _, idle := range leave {
 		if p.Closing.DryRun {
 			g.keeper.counts.dry[ReasonEvicted].Add(1)
@@ -187,26 +174,37 @@ func (s *shares) leaveGroup(g *Guard, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := g.member()
-	if m == nil {
+	if m == nil || m.group == nil {
 		return nil
 	}
 	address := m.address
 	if most == 0 {
 		address = ""
 	}
-	err := s.countFor(g, address, most)
+	err := s.toAddress(g, address, most)
 	if err == errPerKey { //nolint:errorlint // it is either
 		return overLimit(address, most)
 	}
 	return err
 }
 
-// remove takes a member out of its group. A nil member is fine. s.mu must be held.
+// remove takes a connection off the count of its address, or out of its group. A nil member is fine. It panics if the address
+// has no connections left, or if m is of other shares: otherwise the limit would silently be another one from then on.
+// s.mu must be held.
 func (s *shares) remove(m *member) {
 	if m == nil {
 		return
 	}
 	from := m.group
+	if from == nil {
+		if s.addresses.Get(m.address) != m {
+			panic(fmt.Sprintf("keepalive: a share of key %q was given back that nobody has", m.address))
+		}
+		if m.conns--; m.conns == 0 {
+			s.addresses.Delete(m.address)
+		}
+		return
+	}
 	end := len(from.members) - 1
 	last := from.members[end]
 	from.members[m.place], last.place = last, m.place
@@ -270,7 +268,7 @@ func (g *Guard) mayMakeRoom() bool {
 func (m *member) leaveFor(newcomer *member) {
 	m.newcomer = newcomer
 	m.group.leaving++
-	m.guard.decideSoon(func(r *rare) { r.state.Evicted = true })
+	m.guard.decideSoon(func(s *rules.State) { s.Evicted = true })
 }
 
 // stays is called after a decision on a connection that was to make room. If it stays, another one of its group has to leave,

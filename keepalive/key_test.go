@@ -404,7 +404,7 @@ func TestNoUserHasTooManyInAnyOrder(t *testing.T) {
 				}
 				require.Equal(t, in, k.shares.requireCounts(t, most))
 				outside := 0
-				if all := k.shares.of.Get("192.0.2.1"); all != nil {
+				if all := k.shares.addresses.Get("192.0.2.1"); all != nil {
 					outside = all.conns
 				}
 				require.Equal(t, len(open)-in, outside)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 )
 
@@ -44,8 +43,8 @@ type listener struct {
 	keeper  *Keeper
 	closing context.Context // done after Close
 	close   context.CancelFunc
-	warning sync.Once
-	blind   atomic.Bool // warned of a connection without a socket
+	overTLS atomic.Bool // warned of a connection of TLS
+	blind   atomic.Bool // warned of one without a socket
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -60,11 +59,10 @@ func (l *listener) Accept() (net.Conn, error) {
 		if isNil(inner) {
 			return nil, fmt.Errorf("keepalive: the listener %T accepted the nil connection %#v", l.inner, inner)
 		}
-		l.warnOfTLS(inner)
 		c, err := l.wrap(inner)
 		switch {
 		case err == nil:
-			l.warnOfBlindness(c)
+			l.warn(c.(interface{ self() *conn }).self())
 			return c, nil
 		case errors.Is(err, ErrNotGuarded):
 			strangers.add(inner)
@@ -89,17 +87,12 @@ func (l *listener) wrap(inner net.Conn) (net.Conn, error) {
 	}
 }
 
-func (l *listener) warnOfTLS(c net.Conn) {
-	if _, ok := c.(*tls.Conn); ok {
-		l.warning.Do(func() {
-			l.keeper.log.Warn("keepalive: the listener inside speaks TLS; net/http will not see that: wrap it the other way round")
-		})
+// warn warns of the first connections that are not as they should be.
+func (l *listener) warn(c *conn) {
+	if _, ok := c.inner.(*tls.Conn); ok && l.overTLS.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+		l.keeper.log.Warn("keepalive: the listener inside speaks TLS; net/http will not see that: wrap it the other way round")
 	}
-}
-
-func (l *listener) warnOfBlindness(guarded net.Conn) {
-	c := guarded.(interface{ self() *conn }).self()
-	if c.noted != nil && c.noted.blind && l.blind.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+	if c.noted != nil && c.noted.blind && l.blind.CompareAndSwap(false, true) {
 		l.keeper.log.Warn("keepalive: the connections of a listener show no socket, so nobody can tell whether bytes of a silent peer wait; see Config.Unwrap",
 			"listener", l.Addr(), "conn", fmt.Sprintf("%T", c.inner))
 	}

@@ -52,7 +52,7 @@ func TestAnAddressKnownLateIsCountedOnce(t *testing.T) {
 		require.NoError(t, err)
 		meanwhile = true
 		require.Nil(t, g.Binding().Identify(home))
-		require.Equal(t, "home", g.share().key)
+		require.Equal(t, "home", g.member().address)
 		g.Close(ReasonLocal)
 		require.Eventually(t, func() bool { return k.shares.keys() == 0 }, eternal, ms, "each share is given back")
 	})
@@ -68,7 +68,7 @@ func TestAConnectionThatMovesWithAKeyCountsForItsNewAddressAfterIt(t *testing.T)
 		require.NoError(t, g.SetKey("bob"))
 		require.Zero(t, k.shares.keys())
 		require.NoError(t, g.SetKey(""))
-		require.Equal(t, keyOf(away), g.share().key)
+		require.Equal(t, keyOf(away), g.member().address)
 	})
 }
 
@@ -81,7 +81,7 @@ func TestAConnectionThatMovesWhileItLosesItsKeyCountsForItsNewAddress(t *testing
 			if moves {
 				moves = false
 				require.NoError(t, g.SetKey(""))
-				require.Equal(t, keyOf(home), g.share().key)
+				require.Equal(t, keyOf(home), g.member().address)
 			}
 			return keyOf(a)
 		}}})
@@ -90,7 +90,7 @@ func TestAConnectionThatMovesWhileItLosesItsKeyCountsForItsNewAddress(t *testing
 		require.NoError(t, g.SetKey("ann"))
 		moves = true
 		require.NoError(t, g.Binding().Move(away))
-		require.Equal(t, keyOf(away), g.share().key)
+		require.Equal(t, keyOf(away), g.member().address)
 		require.Equal(t, 1, k.shares.keys())
 	})
 }

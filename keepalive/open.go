@@ -55,7 +55,7 @@ func (k *Keeper) admit(g *Guard, conn any, a adapter.Adapter, remote net.Addr) e
 func (g *Guard) open(p *policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := &rules.Evidence{Born: g.born, Draw: p.draw(g)}
+	e := &rules.Evidence{Born: g.born, Draw: g.draw()}
 	if p.Rate.MinBeat > 0 {
 		e.Lost = g.keeper.lost()
 	}
@@ -67,7 +67,7 @@ func (g *Guard) open(p *policy) {
 
 // join puts a connection into the pool.
 func (k *Keeper) join(p *policy, g *Guard) error {
-	hop := p.rules.Hop(rules.State{}, p.draw(g))
+	hop := p.rules.Hop(rules.State{}, g.draw())
 	switch err := k.pool.Join(&g.timer, g, hop); {
 	case errors.Is(err, pool.ErrFull):
 		return ReasonFull
@@ -98,8 +98,12 @@ func (g *Guard) flagsOf(p *policy, a Activity) uint32 {
 	}
 	if a == ActivityKernel && !tells {
 		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
+			inside := g.conn
+			if c, ok := g.adapter.(*conn); ok {
+				inside = c.inner
+			}
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
-				"conn", fmt.Sprintf("%T", inside(g.conn)))
+				"conn", fmt.Sprintf("%T", inside))
 		}
 	}
 	return flags
@@ -120,12 +124,6 @@ func (g *Guard) countAddress(remote net.Addr) error {
 		k.call("Room.Key", func() { key = room.Key(remote) })
 	}
 	return k.shares.countAddress(g, key, room.MaxPerKey)
-}
-
-// crowded ends a connection released since identify has found too many of the same peer.
-func (g *Guard) crowded() {
-	g.keeper.bursts.note(g.keeper, func(b *bursts) { b.perKey++ })
-	g.closed(ReasonFull)
 }
 
 // signs returns how many of the bytes that have arrived are the peer's own.
@@ -152,14 +150,6 @@ func (g *Guard) knownRemote() net.Addr {
 	return g.remote
 }
 
-// inside returns the connection inside one from [Keeper.Conn].
-func inside(c any) any {
-	if own, ok := c.(interface{ self() *conn }); ok {
-		return own.self().inner
-	}
-	return c
-}
-
 // countRefused counts a refused connection.
 func (k *Keeper) countRefused(why error) {
 	switch {
@@ -167,10 +157,10 @@ func (k *Keeper) countRefused(why error) {
 		k.counts.refusedDrain.Add(1)
 	case errors.Is(why, errPerKey):
 		k.counts.refusedPerKey.Add(1)
-		k.bursts.note(k, func(b *bursts) { b.perKey++ })
+		k.warnFull()
 	case errors.Is(why, ReasonFull):
 		k.counts.refusedFull.Add(1)
-		k.bursts.note(k, func(b *bursts) { b.full++ })
+		k.warnFull()
 	}
 }
 

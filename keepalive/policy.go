@@ -18,12 +18,11 @@ type policy struct {
 	generation uint32
 	checks     uint32   // the first generation with these Checks
 	advisor    *advisor // nil unless Advise
-	seed       maphash.Seed
-	sleep      time.Duration // how long the wheel's hand may sleep
 }
 
-func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Duration) *policy {
-	p := &policy{Config: cfg, generation: generation, checks: generation, seed: seed, sleep: sleep}
+// newPolicy returns a policy for a wheel whose hand may sleep for so long.
+func newPolicy(cfg Config, generation uint32, sleep time.Duration) *policy {
+	p := &policy{Config: cfg, generation: generation, checks: generation}
 	p.rules = rules.Policy{
 		Tick:       cfg.Tick,
 		Blur:       max(cfg.Tick, sleep),
@@ -66,8 +65,8 @@ func (p *policy) rulesOf(g *Guard) *rules.Policy {
 
 // draw returns a number from 0 to 1, drawn once per connection: the same each time, and another
 // one for another connection.
-func (p *policy) draw(g *Guard) float64 {
-	return float64(maphash.Comparable(p.seed, g)>>11) / (1 << 53)
+func (g *Guard) draw() float64 {
+	return float64(maphash.Comparable(g.keeper.seed, g)>>11) / (1 << 53)
 }
 
 // Update puts another config in force, also for open connections. Each of them is looked at by
@@ -107,7 +106,7 @@ func (k *Keeper) Update(cfg Config) error {
 	if err := nameChecks(cfg.Checks); err != nil {
 		return err
 	}
-	p := newPolicy(cfg, old.generation+1, old.seed, old.sleep)
+	p := newPolicy(cfg, old.generation+1, k.sleep)
 	if cfg.Advise && old.Advise && cfg.Timeout == old.Timeout {
 		p.advisor = old.advisor
 	}

@@ -21,7 +21,7 @@ func requireClosed(t *testing.T, k *Keeper, conn net.Conn, reason Reason, begin 
 	require.ErrorIs(t, err, reason)
 	require.ErrorIs(t, err, net.ErrClosed)
 	require.GreaterOrEqual(t, time.Since(begin), after)
-	require.LessOrEqual(t, time.Since(begin), after+2*k.policy.Load().sleep)
+	require.LessOrEqual(t, time.Since(begin), after+2*k.sleep)
 	synctest.Wait()
 	require.Positive(t, k.Stats().Closed[reason])
 }

@@ -72,15 +72,8 @@ func (g *Guard) settle() {
 	}
 }
 
-// announce tells the program that its connection is to end between two exchanges.
-func (g *Guard) announce(why Reason) {
-	g.mu.Lock()
-	tell := g.announcement(why)
-	g.mu.Unlock()
-	tell()
-}
-
-// announcement notes that the program is told, and returns the function that does it, without mu. mu must be held.
+// announcement notes that the program is told of the end between two exchanges, and returns the function that tells it: that
+// is called without mu. mu must be held.
 func (g *Guard) announcement(why Reason) func() {
 	x := g.openExchanges()
 	if x == nil || x.told != 0 {
@@ -210,10 +203,7 @@ type upgrade struct {
 
 // leaveToLayers reports whether the layers above say that the connection ends, in place of a farewell: those of a connection
 // with exchanges in Binder.Drain. In the middle of an exchange they say nothing.
-func (g *Guard) leaveToLayers(why Reason) bool {
-	if why != ReasonDrain || !g.keeper.shutting.Load() {
-		return false
-	}
+func (g *Guard) leaveToLayers() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := g.openExchanges()

@@ -104,9 +104,6 @@ func Reasons() []Reason {
 	return all
 }
 
-// isStall reports whether bytes wait for the peer, and those of a farewell would, too.
-func (r Reason) isStall() bool { return r == ReasonWriteStall || r == ReasonMaxUnsent }
-
 // text returns the name and the text of a reason, or none.
 func (r Reason) text() reasonText {
 	if r < reasons {

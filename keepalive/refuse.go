@@ -24,17 +24,17 @@ func (k *Keeper) turnAway(c net.Conn, reason Reason, asked bool) {
 		_ = c.Close()
 		return
 	}
-	k.refusals.add(k.newRefusal(c, raw, words, asked))
+	k.sayLastWords(c, raw, words, asked)
 }
 
-// newRefusal returns a refused connection. asked says that its peer has said something.
-func (k *Keeper) newRefusal(c io.Closer, raw syscall.RawConn, words []byte, asked bool) *refusal {
+// sayLastWords closes a refused connection after its last words. asked says that its peer has said something.
+func (k *Keeper) sayLastWords(c io.Closer, raw syscall.RawConn, words []byte, asked bool) {
 	now, stay := time.Now(), k.policy.Load().Closing.Timeout
 	one := &refusal{conn: c, raw: raw, words: words, speak: now.Add(stay / 2), until: now.Add(stay)}
 	if asked {
 		one.speak = now
 	}
-	return one
+	k.refusals.add(one)
 }
 
 // lastWords asks OnRefuse.

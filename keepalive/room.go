@@ -180,37 +180,29 @@ func (k *Keeper) measure(p Pressure) float64 {
 // have all the room there is. A key is forgotten with its last connection. The zero shares is
 // empty and ready to use. It must not be copied.
 //
-// The empty key has no limit: take returns a nil share for it, and giveBack accepts a nil
-// share.
-//
-// A connection counts for its address, or for a key of SetKey: for one share, or one member of a group. That changes with mu
-// held only, so two changes at the same time leave no count behind. A touch needs none of this.
+// A connection counts for its address, or for a key of SetKey: it has one member, which changes with mu held only. So two
+// changes at the same time leave no count behind. The empty address has no limit, and a nil member: remove accepts
+// that. A touch needs none of this.
 type shares struct {
-	mu     sync.Mutex                 // no function of the user is called with it
-	of     shrink.Map[string, *share] // the keys with connections, and no others
-	groups shrink.Map[string, *group] // the same for the keys of SetKey: a user may be named like an address
+	mu        sync.Mutex                  // no function of the user is called with it
+	addresses shrink.Map[string, *member] // those with connections, and no others
+	groups    shrink.Map[string, *group]  // the same for the keys of SetKey: a user may be named like an address
 }
 
-// share is the count of one key. All connections of the key keep the same pointer.
-type share struct {
-	key   string
-	conns int // guarded by shares.mu; at least 1 while the key is in the map
-}
-
-// take takes one of the key's shares. ok is false if the key has most connections already. Only
-// the first connection of a key allocates memory. The key is kept until its last connection has
+// take counts a connection for an address. ok is false if the address has most connections already. Only
+// the first connection of an address allocates memory. The key is kept until its last connection has
 // left: a part of a much longer string keeps all of the string. s.mu must be held.
-func (s *shares) take(key string, most int) (taken *share, ok bool) {
-	if key == "" {
+func (s *shares) take(address string, most int) (taken *member, ok bool) {
+	if address == "" {
 		return nil, true
 	}
 	if most <= 0 {
 		return nil, false
 	}
-	taken = s.of.Get(key)
+	taken = s.addresses.Get(address)
 	if taken == nil {
-		taken = &share{key: key}
-		s.of.Set(key, taken)
+		taken = &member{address: address}
+		s.addresses.Set(address, taken)
 	}
 	if taken.conns >= most {
 		return nil, false
@@ -219,61 +211,42 @@ func (s *shares) take(key string, most int) (taken *share, ok bool) {
 	return taken, true
 }
 
-// giveBack gives a share back. A nil share is fine. s.mu must be held.
-//
-// It panics if the key has no connections left, or if the share is of other shares: otherwise
-// the limit would silently be another one from then on.
-func (s *shares) giveBack(taken *share) {
-	if taken == nil {
-		return
-	}
-	if s.of.Get(taken.key) != taken {
-		panic(fmt.Sprintf("keepalive: a share of key %q was given back that nobody has", taken.key))
-	}
-	taken.conns--
-	if taken.conns == 0 {
-		s.of.Delete(taken.key)
-	}
-}
-
-// leave gives back what a connection has counted for: a share, a member of a group, or nothing.
-func (s *shares) leave(taken *share, m *member) {
-	if taken == nil && m == nil {
+// leave takes a connection off the count, as remove.
+func (s *shares) leave(m *member) {
+	if m == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.giveBack(taken)
 	s.remove(m)
 }
 
-// countAddress makes the connection count for the key of its address. A connection with a key of SetKey keeps that, and
+// countAddress makes the connection count for its address. A connection with a key of SetKey keeps that, and
 // counts for the address after it.
-func (s *shares) countAddress(g *Guard, key string, most int) error {
+func (s *shares) countAddress(g *Guard, address string, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := g.member(); m != nil {
-		m.address = key
+	switch m := g.member(); {
+	case m != nil && m.group != nil:
+		m.address = address
+		return nil
+	case m != nil && m.address == address: // it could be refused for itself
 		return nil
 	}
-	if old := g.share(); old != nil && old.key == key { // it could be refused for itself
-		return nil
-	}
-	return s.countFor(g, key, most)
+	return s.toAddress(g, address, most)
 }
 
-// countFor makes the connection count for an address, in place of what it has counted for. s.mu must be held.
-func (s *shares) countFor(g *Guard, key string, most int) error {
-	taken, ok := s.take(key, most)
+// toAddress makes the connection count for an address, in place of what it has counted for. s.mu must be held.
+func (s *shares) toAddress(g *Guard, address string, most int) error {
+	taken, ok := s.take(address, most)
 	if !ok {
 		return errPerKey
 	}
-	before, share, ok := g.countFor(nil, taken)
+	before, ok := g.countFor(taken)
 	if !ok {
-		s.giveBack(taken)
+		s.remove(taken)
 		return ErrNotGuarded
 	}
-	s.giveBack(share)
 	s.remove(before)
 	return nil
 }

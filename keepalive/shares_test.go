@@ -26,7 +26,7 @@ func TestAKeyHasAtMostItsShares(t *testing.T) {
 	require.True(t, ok, "another key has its own")
 	require.Equal(t, 2, s.keys())
 
-	s.leave(a, nil)
+	s.leave(a)
 	require.Equal(t, 2, s.keys(), "one member is left")
 	_, ok = s.taken("a", 2)
 	require.True(t, ok, "what was given back can be taken")
@@ -35,10 +35,10 @@ func TestAKeyHasAtMostItsShares(t *testing.T) {
 	_, ok = s.taken("a", 1)
 	require.False(t, ok)
 
-	s.leave(b, nil)
+	s.leave(b)
 	require.Equal(t, 1, s.keys(), "a key is forgotten with its last member")
 	for range 3 {
-		s.leave(a, nil)
+		s.leave(a)
 	}
 	require.Zero(t, s.keys())
 }
@@ -59,7 +59,7 @@ func TestTheEmptyKeyHasNoLimit(t *testing.T) {
 		share, ok := s.taken("", 1)
 		require.True(t, ok)
 		require.Nil(t, share)
-		s.leave(share, nil)
+		s.leave(share)
 	}
 	require.Zero(t, s.keys())
 }
@@ -68,17 +68,17 @@ func TestAShareThatNobodyHasCannotBeGivenBack(t *testing.T) {
 	const message = `keepalive: a share of key "a" was given back that nobody has`
 	var s, other shares
 	stale, _ := s.taken("a", 1)
-	require.PanicsWithValue(t, message, func() { other.leave(stale, nil) })
-	s.leave(stale, nil)
-	require.PanicsWithValue(t, message, func() { s.leave(stale, nil) })
+	require.PanicsWithValue(t, message, func() { other.leave(stale) })
+	s.leave(stale)
+	require.PanicsWithValue(t, message, func() { s.leave(stale) })
 
 	// Nor does a stale share take away a newcomer's.
 	share, ok := s.taken("a", 1)
 	require.True(t, ok, "the lock is free, and nothing went below zero")
-	require.PanicsWithValue(t, message, func() { s.leave(stale, nil) })
+	require.PanicsWithValue(t, message, func() { s.leave(stale) })
 	_, ok = s.taken("a", 1)
 	require.False(t, ok)
-	s.leave(share, nil)
+	s.leave(share)
 	require.Zero(t, s.keys())
 }
 
@@ -86,7 +86,7 @@ func TestSharesCountLikeAPlainMap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var s shares
 	counts := map[string]int{}
-	var held []*share
+	var held []*member
 	for step := range 200_000 {
 		// Crowds come and go.
 		arrives := 30
@@ -98,7 +98,7 @@ func TestSharesCountLikeAPlainMap(t *testing.T) {
 			share, ok := s.taken(key, most)
 			require.Equal(t, counts[key] < most, ok)
 			if ok {
-				require.Equal(t, key, share.key)
+				require.Equal(t, key, share.address)
 				counts[key]++
 				held = append(held, share)
 			}
@@ -106,15 +106,15 @@ func TestSharesCountLikeAPlainMap(t *testing.T) {
 			i := rnd.IntN(n)
 			share := held[i]
 			held[i], held = held[n-1], held[:n-1]
-			s.leave(share, nil)
-			if counts[share.key]--; counts[share.key] == 0 {
-				delete(counts, share.key)
+			s.leave(share)
+			if counts[share.address]--; counts[share.address] == 0 {
+				delete(counts, share.address)
 			}
 		}
 		require.Equal(t, len(counts), s.keys())
 	}
 	for _, share := range held {
-		s.leave(share, nil)
+		s.leave(share)
 	}
 	require.Zero(t, s.keys())
 }
@@ -139,7 +139,7 @@ func TestSharesAreExactForManyAtOnce(t *testing.T) {
 					runtime.Gosched()
 				}
 				taken[k].Add(-1)
-				s.leave(share, nil)
+				s.leave(share)
 			}
 		})
 	}
@@ -152,9 +152,9 @@ func TestOnlyTheFirstMemberOfAKeyAllocates(t *testing.T) {
 	first, _ := s.taken("a", 2)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		share, _ := s.taken("a", 2)
-		s.leave(share, nil)
+		s.leave(share)
 	}))
-	s.leave(first, nil)
+	s.leave(first)
 }
 
 func TestMemoryComesBackAfterACrowd(t *testing.T) {
@@ -166,7 +166,7 @@ func TestMemoryComesBackAfterACrowd(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	var s shares
-	held := make([]*share, crowd)
+	held := make([]*member, crowd)
 	before := heap()
 	for i := range held {
 		held[i], _ = s.taken(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff), 1)
@@ -176,15 +176,15 @@ func TestMemoryComesBackAfterACrowd(t *testing.T) {
 	require.Greater(t, full, crowd*40)
 
 	for i, share := range held[10:] {
-		s.leave(share, nil)
+		s.leave(share)
 		held[10+i] = nil
 	}
 	require.Less(t, heap()-before, full/100)
 	require.Equal(t, 10, s.keys())
 	for _, share := range held[:10] {
-		_, ok := s.taken(share.key, 1)
+		_, ok := s.taken(share.address, 1)
 		require.False(t, ok, "those that stayed are still counted")
-		s.leave(share, nil)
+		s.leave(share)
 	}
 	require.Zero(t, s.keys())
 }
@@ -199,7 +199,7 @@ func BenchmarkShares(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				share, _ := s.taken("2001:db8:1:2::/64", 10)
-				s.leave(share, nil)
+				s.leave(share)
 			}
 		})
 	}

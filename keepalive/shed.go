@@ -19,23 +19,12 @@ type Shed struct {
 	Share float64
 	Count int
 
-	// Order says which come first. The zero value is ShedOldest.
-	Order ShedOrder
+	// Random is whether they leave in no order. Otherwise the oldest come first: a client that has just come back stays.
+	Random bool
 
 	// PerSecond is how many are told in a second, evenly spread. Zero means all at once.
 	PerSecond int
 }
-
-// ShedOrder is the order in which connections are told to leave.
-type ShedOrder int
-
-const (
-	// ShedOldest begins with the oldest: a client that has just come back stays.
-	ShedOldest ShedOrder = iota
-
-	// ShedRandom is in no order.
-	ShedRandom
-)
 
 func (s Shed) check() error {
 	switch {
@@ -43,8 +32,6 @@ func (s Shed) check() error {
 		return wrong("Shed.Share %v, must be 0 to 1", s.Share)
 	case s.Share > 0 && s.Count > 0:
 		return wrong("Shed.Share %v with Shed.Count %d, one must be zero", s.Share, s.Count)
-	case s.Order < ShedOldest || s.Order > ShedRandom:
-		return wrong("Shed.Order %d, must be %d to %d", s.Order, ShedOldest, ShedRandom)
 	}
 	return cmp.Or(within("Shed.Count", s.Count, math.MaxInt), within("Shed.PerSecond", s.PerSecond, 1e9))
 }
@@ -56,7 +43,7 @@ func (s Shed) of(all int) int {
 
 // sort brings connections into their order.
 func (s Shed) sort(guards []*Guard) {
-	if s.Order == ShedRandom {
+	if s.Random {
 		rand.Shuffle(len(guards), func(i, j int) { guards[i], guards[j] = guards[j], guards[i] })
 		return
 	}

@@ -85,7 +85,7 @@ func TestShedInNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour})
 		conns := pipes(k, 100)
-		n, err := k.Shed(t.Context(), Shed{Count: 50, Order: ShedRandom})
+		n, err := k.Shed(t.Context(), Shed{Count: 50, Random: true})
 		require.NoError(t, err)
 		require.Equal(t, 50, n)
 		require.Len(t, openOf(conns), 50)
@@ -101,8 +101,6 @@ func TestShedRefusesTheImpossible(t *testing.T) {
 		"Shed.Share NaN, must be 0 to 1":                        {Share: math.NaN()},
 		"Shed.Share 0.2 with Shed.Count 7, one must be zero":    {Share: .2, Count: 7},
 		"Shed.Count -1, must not be negative":                   {Count: -1},
-		"Shed.Order 2, must be 0 to 1":                          {Order: 2},
-		"Shed.Order -1, must be 0 to 1":                         {Order: -1},
 		"Shed.PerSecond -1, must not be negative":               {PerSecond: -1},
 		"Shed.PerSecond 1000000001, must be at most 1000000000": {PerSecond: 1e9 + 1},
 	} {

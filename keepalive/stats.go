@@ -89,13 +89,27 @@ type counts struct {
 	closed, dry                              [endOfAll]atomic.Uint64 // by Reason
 }
 
-// warnSlow counts a connection spared because this program is slow, and logs the count once a
-// minute at most.
+// seldom is when a line was last logged that many connections may be a reason for, by the wheel's time.
+type seldom struct{ last atomic.Int64 }
+
+// allows reports whether to log the line at an instant: the first time, and then once a minute at most.
+func (s *seldom) allows(now rules.Time) bool {
+	last := s.last.Load()
+	return (last == 0 || now.Sub(rules.Time(last)) >= time.Minute) && s.last.CompareAndSwap(last, int64(max(now, 1)))
+}
+
+// warnSlow counts a connection spared because this program is slow, and logs the count.
 func (k *Keeper) warnSlow() {
-	n := k.counts.slow.Add(1)
-	const minute = int64(time.Minute)
-	if now, last := int64(k.now()), k.slow.Load(); (last == 0 || now-last >= minute) && k.slow.CompareAndSwap(last, max(now, 1)) {
+	if n := k.counts.slow.Add(1); k.slowTold.allows(k.now()) {
 		k.log.Warn("keepalive: bytes wait that this program does not read; their connections get more time", "so_far", n)
+	}
+}
+
+// warnFull logs how many connections had no room so far.
+func (k *Keeper) warnFull() {
+	if c := &k.counts; k.fullTold.allows(k.now()) {
+		k.log.Warn("keepalive: no room for some connections", "conns", k.Len(), "refused", c.refusedFull.Load(), "refused_per_key", c.refusedPerKey.Load(),
+			"refused_per_user", c.refusedPerUser.Load(), "closed", c.closed[ReasonFull].Load(), "evicted", c.closed[ReasonEvicted].Load())
 	}
 }
 

@@ -22,7 +22,6 @@ type extras struct {
 	checks    *checks       // or nil
 	upgrade   *upgrade      // or nil
 	exchanges *exchanges    // or nil
-	member    *member       // of the connections of its key, see SetKey, or nil
 	stall     *rules.Stall  // or nil for a zero one
 }
 
@@ -164,7 +163,8 @@ func (g *Guard) change(change func(*rules.State)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
-	awaited := s.Silence.Stage == rules.Opened && g.quiet()
+	_, quiet := g.timer.Touched() // since the last decision
+	awaited := s.Silence.Stage == rules.Opened && quiet
 	hidden := g.life().Untold()
 	if !awaited && !g.timer.Touch() {
 		return ErrNotGuarded
@@ -172,7 +172,7 @@ func (g *Guard) change(change func(*rules.State)) error {
 	change(&s)
 	g.setState(s, g.limitNow())
 	p := g.keeper.policy.Load() // with mu held: after an Update there is an adaptation to come
-	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
+	g.timer.SetDelay(p.rulesOf(g).Hop(s, g.draw()))
 	hidden = hidden || g.life().Untold()
 	if awaited && hidden { // only the socket knows whether it has come, or will come
 		g.setFlag(flagChanged, true)
@@ -250,7 +250,7 @@ func (g *Guard) deadline() (end, now rules.Time, why Reason, ok bool) {
 	}
 	k := g.keeper
 	p, now := k.policy.Load(), k.now()
-	e := rules.Evidence{Draw: p.draw(g), Born: g.born, Pressure: k.pressure(p, time.Duration(now))}
+	e := rules.Evidence{Draw: g.draw(), Born: g.born, Pressure: k.pressure(p, time.Duration(now))}
 	g.mu.Lock()
 	touched, quiet := g.timer.Touched()
 	e.Touched, e.Quiet, e.Exchange = rules.Time(touched), quiet, g.exchangeNow()
@@ -288,20 +288,12 @@ func (g *Guard) Info() (info Info, ok bool) {
 	if !g.isOpen() {
 		return Info{}, false
 	}
-	k := g.keeper
-	now := k.now()
-	info = Info{ID: g.id, Age: now.Sub(g.born), Timeout: k.policy.Load().Timeout}
-	g.mu.Lock()
-	s, u := g.state(), g.extrasNow()
-	info.RoundTrip, info.MeanRoundTrip, info.Key = u.roundTrip, u.meanTrip, u.member.key()
-	g.mu.Unlock()
-	touched, _ := g.timer.Touched()
-	info.Idle = max(0, now.Sub(rules.Time(touched)))
-	info.Held = s.Holds > 0
-	if s.Own > 0 {
-		info.Timeout = s.Own
-	}
-	return info, g.isOpen()
+	c, ok := g.glance()
+	now := g.keeper.now()
+	return Info{
+		ID: c.ID, Age: now.Sub(rules.Time(c.Opened)), Idle: max(0, now.Sub(rules.Time(c.Touched))), Timeout: c.Timeout,
+		RoundTrip: c.RoundTrip, MeanRoundTrip: c.MeanRoundTrip, Held: c.Held, Key: c.Key,
+	}, ok
 }
 
 // RemoteAddr returns the address of the connection's peer, or nil if it is not known, or the

@@ -27,11 +27,11 @@ func (g *Guard) evict() {
 	g.due()
 }
 
-// decideSoon changes something about the connection, and makes the next decision come at once.
-func (g *Guard) decideSoon(change func(m *rare)) {
+// decideSoon changes the state of the connection, and makes the next decision come at once.
+func (g *Guard) decideSoon(change func(s *rules.State)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	change(g.makeRare())
+	change(&g.makeRare().state)
 	g.decideNow()
 }
 
@@ -47,10 +47,10 @@ func (g *Guard) decideNow() {
 type visit struct {
 	*Guard
 	policy *policy
-	seen   rules.Evidence // what came of the outcomes so far
+	seen   rules.Evidence // with what came of the outcomes so far
 	looked bool           // the socket was, and nobody was called since then
 	now    rules.Time     // just before that
-	raw    evidence       // as the socket said it
+	report report         // what it said
 	closes Reason         // of the last check that wants the connection closed
 	chosen bool           // it was to make room
 	done   bool
@@ -104,7 +104,7 @@ func (v *visit) decide() rules.Outcome {
 	g, k := v.Guard, v.keeper
 	if !v.looked {
 		v.looked, v.now = true, k.now()
-		v.seen.Socket, v.raw = g.look()
+		v.seen.Socket, v.report = g.look()
 	}
 	v.policy = k.policy.Load()
 	pressure := k.pressure(v.policy, time.Duration(v.now)) // calls the user, so not with mu held
@@ -116,24 +116,23 @@ func (v *visit) decide() rules.Outcome {
 	if saw == (wheel.Sight{}) { // it has been closed meanwhile
 		return rules.Outcome{Do: rules.Wait}
 	}
-	if !saw.Quiet { // an answer of the user, or of the peer, was for the silence before
-		*e = e.Lasting()
-	}
-	if e.Begun == 0 { // later this visit may have changed the deadline
-		e.Begun = v.now
-		e.DueAt = rules.Time(saw.DueAt)
+	switch {
+	case e.Begun == 0: // the first look of this visit, which may change the deadline
+		e.Begun, e.DueAt = v.now, rules.Time(saw.DueAt)
 		if limit := rules.Time(g.limit()); limit > 0 {
 			e.DueAt = min(e.DueAt, limit)
 		}
+	case !saw.Quiet: // an answer of the user, or of the peer, was for the silence before
+		*e = e.Lasting()
 	}
 	e.Touched, e.Slack, e.Quiet, e.Due = rules.Time(saw.Touched), saw.Touched-saw.From, saw.Quiet, saw.IsDue
 	e.Life = g.life()
-	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
-	if m := g.rare.Load(); m != nil {
-		e.Beats = m.beats.Load()
+	e.Draw, e.Born, e.Pressure = g.draw(), g.born, pressure
+	if g.flags.Load()&flagCounts != 0 {
+		e.Beats = g.beats.Load()
 		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
-		e.Exchange = g.exchangeNow()
 	}
+	e.Exchange = g.exchangeNow()
 	e.Unread = e.Unread || g.flags.Load()&flagUnread != 0
 	if e.Socket.Unread > 0 && e.Exchange != rules.Never {
 		g.came()
@@ -211,7 +210,10 @@ func (v *visit) call(name string, f func()) {
 
 // tell tells the program that its connection is to end after a grace.
 func (v *visit) tell(why Reason) {
-	v.announce(why)
+	v.mu.Lock()
+	announce := v.announcement(why)
+	v.mu.Unlock()
+	announce()
 	if onMax := v.policy.Age.OnMax; onMax != nil {
 		v.call("Age.OnMax", func() { onMax(v.conn) })
 	}

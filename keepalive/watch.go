@@ -1,11 +1,10 @@
 package keepalive
 
 import (
+	"cmp"
 	"context"
-	"log/slog"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/view"
@@ -53,105 +52,6 @@ func (k *Keeper) callWatchers(g *Guard, reason Reason, age time.Duration) {
 	}
 }
 
-const (
-	// burstSize is how many connections a Keeper closes within burstTime to be worth a line. A
-	// refused connection, and an evicted one, is always worth a line.
-	burstSize = 100
-	burstTime = time.Second
-
-	// maxBurstTime is how long a line covers at most. While one line follows the other, each
-	// covers twice as long as the one before.
-	maxBurstTime = time.Minute
-)
-
-// bursts logs the end of many connections as one line. There is a timer only while there is
-// something to tell.
-type bursts struct {
-	mu           sync.Mutex
-	counts       [endOfAll]uint64
-	full, perKey uint64        // refused
-	second       time.Time     // begin of the present burstTime
-	many         int           // closed in it
-	burst        bool          // burstSize was reached
-	period       time.Duration // of the timer
-	timer        *time.Timer   // or nil
-	told         time.Time     // when the last line was written
-	ended        bool
-}
-
-// closed notes a connection closed by the Keeper.
-func (b *bursts) closed(k *Keeper, reason Reason) {
-	if reason == ReasonDrain || reason == ReasonShed { // meant, and logged by Drain and Shed
-		return
-	}
-	b.note(k, func(b *bursts) {
-		b.counts[reason]++
-		// However long a line covers, it takes burstSize within burstTime to be worth a line. Otherwise the usual closes
-		// of any day would follow a burst as lines.
-		if now := time.Now(); now.Sub(b.second) >= burstTime {
-			b.second, b.many = now, 0
-		}
-		b.many++
-		b.burst = b.burst || b.many >= burstSize
-	})
-}
-
-// note counts something, and has a line written soon.
-func (b *bursts) note(k *Keeper, count func(b *bursts)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
-		return
-	}
-	count(b)
-	if b.timer != nil {
-		return
-	}
-	b.period = min(2*b.period, maxBurstTime)
-	if time.Since(b.told) > b.period { // or no line so far
-		b.period = burstTime
-	}
-	b.timer = time.AfterFunc(b.period, func() { b.flush(k) })
-}
-
-// flush writes the line, if it is worth it.
-func (b *bursts) flush(k *Keeper) {
-	b.mu.Lock()
-	counts, full, perKey, period := b.counts, b.full, b.perKey, b.period
-	worth := b.burst || counts[ReasonEvicted] > 0 || full+perKey > 0
-	b.counts, b.full, b.perKey, b.timer, b.burst = [endOfAll]uint64{}, 0, 0, nil, false
-	if worth {
-		b.told = time.Now()
-	}
-	b.mu.Unlock()
-	if !worth {
-		return
-	}
-	attrs := []slog.Attr{slog.Duration("within", period), slog.Int("conns", k.Len())}
-	count := func(name string, n uint64) {
-		if n > 0 {
-			attrs = append(attrs, slog.Uint64(name, n))
-		}
-	}
-	for reason, n := range counts {
-		count(Reason(reason).String(), n)
-	}
-	count("refused", full)
-	count("refused_per_key", perKey)
-	k.log.LogAttrs(context.Background(), slog.LevelWarn, "keepalive: closed or refused connections", attrs...)
-}
-
-// end writes the last line. A timer fired just now finds nothing left to tell.
-func (b *bursts) end(k *Keeper) {
-	b.mu.Lock()
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-	b.ended = true
-	b.mu.Unlock()
-	b.flush(k)
-}
-
 // For package debughttp.
 func init() {
 	view.Set(view.Funcs[Keeper, Guard, Reason]{
@@ -170,13 +70,10 @@ func (g *Guard) glance() (c view.Conn, ok bool) {
 	touched, quiet := g.timer.Touched()
 	g.mu.Lock()
 	s, u, remote := g.state(), g.extrasNow(), g.remote
-	c.RoundTrip, c.Key = u.roundTrip, u.member.key()
+	c.RoundTrip, c.MeanRoundTrip = u.roundTrip, u.meanTrip
 	g.mu.Unlock()
-	c.ID, c.Remote, c.Opened, c.Touched = g.id, remote, time.Duration(g.born), touched
-	c.Timeout, c.State = s.Own, stateOf(s, quiet)
-	if c.Timeout == 0 {
-		c.Timeout = g.keeper.policy.Load().Timeout
-	}
+	c.ID, c.Remote, c.Key, c.Opened, c.Touched = g.id, remote, g.member().key(), time.Duration(g.born), touched
+	c.Timeout, c.Held, c.State = cmp.Or(s.Own, g.keeper.policy.Load().Timeout), s.Holds > 0, stateOf(s, quiet)
 	return c, g.isOpen()
 }
 
@@ -197,10 +94,10 @@ func stateOf(s rules.State, quiet bool) string {
 
 // traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.
 func (g *Guard) traffic(ctx context.Context) (t view.Traffic, ok bool) {
-	answer := make(chan evidence, 1) // the loop may answer when ctx is done
+	answer := make(chan report, 1) // the loop may answer when ctx is done
 	if g.adapter.Do(ctx, g.Binding(), func() { answer <- g.ask() }) != nil {
 		return t, false
 	}
 	e := <-answer
-	return view.Traffic{Received: e.arrived(), Acked: e.answered, RoundTrip: e.roundTrip}, e.received >= 0
+	return view.Traffic{Received: e.arrived(), Acked: e.acked, RoundTrip: e.roundTrip}, e.received >= 0
 }

@@ -178,7 +178,7 @@ func lastTaken(c net.Conn) (took func() time.Time, over func()) {
 			case <-time.After(ms):
 			}
 			now, at := uint64(0), time.Now()
-			if control(c, func(fd uintptr) { now = ask(fd).answered }) != nil {
+			if control(c, func(fd uintptr) { now = ask(fd).acked }) != nil {
 				return
 			}
 			if now != acked {

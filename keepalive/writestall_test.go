@@ -88,7 +88,7 @@ func TestTooManyUnsentBytesEndAConnection(t *testing.T) {
 		conn, _ := pipe(k)
 		_, err := conn.Write(make([]byte, 3<<10+1))
 		require.ErrorIs(t, err, ReasonMaxUnsent)
-		require.LessOrEqual(t, time.Since(start), 10*time.Second+2*k.policy.Load().sleep)
+		require.LessOrEqual(t, time.Since(start), 10*time.Second+2*k.sleep)
 		time.Sleep(3 * time.Second)
 		require.Equal(t, 1, k.Len())
 		require.NoError(t, allowed.Close())
@@ -101,7 +101,7 @@ func TestTooManyUnsentBytesEndAConnection(t *testing.T) {
 		start = time.Now()
 		_, err = busy.Write(make([]byte, 1<<20))
 		require.ErrorIs(t, err, ReasonMaxUnsent)
-		require.LessOrEqual(t, time.Since(start), 10*time.Second+2*k.policy.Load().sleep)
+		require.LessOrEqual(t, time.Since(start), 10*time.Second+2*k.sleep)
 		synctest.Wait() // the program hears of a close before it is counted
 		require.EqualValues(t, 2, k.Stats().Closed[ReasonMaxUnsent])
 	})

@@ -19,6 +19,9 @@ type Conn struct {
 	RoundTrip time.Duration // of the last answer to a probe, or 0
 	State     string        // one of the constants below
 	Key       string        // of Guard.SetKey, or ""
+
+	MeanRoundTrip time.Duration // see keepalive.Info
+	Held          bool          // whatever its State is
 }
 
 // What a connection is doing. A connection is in the first state that fits.

@@ -3,6 +3,7 @@ package wskeepalive
 import (
 	"bufio"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -103,9 +104,9 @@ func wrap(inner net.Conn, client bool) (net.Conn, error) {
 	if c, ok := inner.(*conn); ok {
 		return c, nil
 	}
-	g, err := keepalive.OfConn(inner)
-	if err != nil {
-		return nil, err
+	g := keepalive.Of(inner)
+	if g == nil {
+		return nil, fmt.Errorf("%w: %T", keepalive.ErrNotGuarded, inner)
 	}
 	c := newConn(inner, g, client)
 	if err := c.upgrade(); err != nil {

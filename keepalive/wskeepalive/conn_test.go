@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -422,8 +423,12 @@ func TestOnlyGuardedConnectionsAreTaken(t *testing.T) {
 		bare, _ := net.Pipe()
 		for _, side := range []func(net.Conn) (net.Conn, error){Server, Client} {
 			for _, c := range []net.Conn{nil, bare, guarded, (*net.TCPConn)(nil)} {
-				_, err := side(c)
+				got, err := side(c)
 				require.ErrorIs(t, err, keepalive.ErrNotGuarded)
+				require.Nil(t, got)
+				if c != guarded {
+					require.ErrorContains(t, err, fmt.Sprintf("%T", c))
+				}
 			}
 		}
 		for _, g := range []*keepalive.Guard{nil, new(keepalive.Guard), keepalive.Of(guarded)} {
