@@ -18,7 +18,6 @@ var (
 	scriptReplay = slotScript("replay", "allow-oom")
 	scriptGet    = slotScript("get", "no-writes")
 	scriptList   = slotScript("list", "no-writes", "after")
-	scriptAhead  = slotScript("ahead", "no-writes", "after")
 	scriptCount  = slotScript("count", "no-writes")
 	scriptExpire = slotScript("expire", "allow-oom")
 	scriptExtend = slotScript("extend", "allow-oom")
@@ -27,6 +26,7 @@ var (
 	scriptFirst  = bareScript("first", firstKeys)
 	scriptWeigh  = bareScript("weigh", endedKeys)
 	scriptMake   = slotScript("make", "allow-oom")
+	scriptOpen   = slotScript("open", "allow-oom")
 	scriptSeal   = slotScript("seal", "allow-oom")
 	scriptPeek   = slotScript("peek", "no-writes")
 	scriptInsert = slotScript("insert", "allow-oom")
@@ -40,7 +40,7 @@ var (
 	scriptBeat   = redisrun.NewScript("beat", "allow-oom", read("beat"))
 )
 
-// slotScript returns a script for the slots of a topic. It begins with head.lua, and perhaps with another common part.
+// slotScript returns a script for the partitions of a topic. It begins with head.lua, and perhaps with another common part.
 func slotScript(name, flags string, common ...string) *redisrun.Script {
 	body := read(name)
 	for _, part := range common {
@@ -49,7 +49,7 @@ func slotScript(name, flags string, common ...string) *redisrun.Script {
 	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), body)
 }
 
-// bareScript returns a script that reads some keys of a slot, without head.lua: it runs often, on slots
+// bareScript returns a script that reads some keys of a partition, without head.lua: it runs often, on partitions
 // with nothing to do.
 func bareScript(name string, keys []string) *redisrun.Script {
 	return redisrun.NewSlotScript(name, "no-writes", keys, "local function chosen() end\n", read(name))
