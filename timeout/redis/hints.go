@@ -27,23 +27,6 @@ type hint struct {
 	came    time.Time // when that came
 }
 
-// takeOver has h know what other knows of the same partitions.
-func (h *hints) takeOver(other *hints) {
-	other.mu.Lock()
-	defer other.mu.Unlock()
-	copy(h.parts, other.parts)
-}
-
-// reset forgets all.
-func (h *hints) reset() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range h.parts {
-		s := &h.parts[i]
-		*s = hint{sets: s.sets + 1}
-	}
-}
-
 // set notes a due time of a partition.
 func (h *hints) set(part int, at int64) {
 	h.mu.Lock()

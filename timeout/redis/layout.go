@@ -205,16 +205,12 @@ func (e *Engine) read(ctx context.Context, topic string) (raw string, err error)
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // learn keeps a layout for the next calls. If the known one is the same, it returns that, with all
-// its hints.
+// its hints. The hints of another one end with it.
 func (e *Engine) learn(l *layout) *layout {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.layouts[l.Topic.Name]
-	switch {
-	case known != nil && known.raw == l.raw:
+	if known := e.layouts[l.Topic.Name]; known != nil && known.raw == l.raw {
 		return known
-	case known != nil && known.Gen == l.Gen:
-		l.hints.takeOver(&known.hints)
 	}
 	e.layouts[l.Topic.Name] = l
 	return l

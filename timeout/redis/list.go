@@ -83,15 +83,6 @@ type after struct {
 // behind returns the place behind a task.
 func behind(task engine.Task) after { return after{task.Until.UnixMilli(), task.ID} }
 
-// args are the arguments of a script for what comes after it in the set of a state, at most limit.
-func (a after) args(state engine.State, limit int) []any {
-	score := ""
-	if a.at >= 0 {
-		score = strconv.FormatInt(a.at, 10)
-	}
-	return []any{int(state), limit, score, a.id}
-}
-
 // room is the room on the rest of a page. The first task fits onto an empty page in any case.
 type room struct {
 	tasks, bytes int
@@ -103,8 +94,12 @@ type room struct {
 func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, to after, more bool, err error) {
 	var ends []engine.Task // the last one of each partition with more
 	share, bytes := min(room.tasks, 2*room.tasks/len(l.places)+4), room.bytes/len(l.places)
+	score := ""
+	if from.at >= 0 {
+		score = strconv.FormatInt(from.at, 10)
+	}
 	ask := func(at *place) *invocation {
-		c := invoke(scriptList, at, append(from.args(query.State, share), bytes, query.OmitPayload)...)
+		c := invoke(scriptList, at, int(query.State), share, score, from.id, bytes, query.OmitPayload)
 		c.room, c.Size = share, bytes
 		return c
 	}

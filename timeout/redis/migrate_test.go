@@ -30,14 +30,18 @@ import (
 // running ones.
 var layoutTopics = map[string]int{"steady": 4, "grown": 8, "sealing": 4, "sealed": 4, "moving": 4, "halfway": 8}
 
-// restore gives a server the keys of the version before, with a prefix.
-func restore(t testing.TB, client goredis.UniversalClient, prefix string) {
+// restore gives a server the keys of the version before, with a prefix: those of a topic, or all.
+func restore(t testing.TB, client goredis.UniversalClient, prefix, topic string) {
 	t.Helper()
+	pipe := client.Pipeline()
 	raw, err := os.ReadFile("testdata/layouts.redis")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(raw)) {
 		command, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		name, rest, _ := strings.Cut(rest, " ")
+		if topic != "" && !strings.Contains(name, "{"+topic+":") && !strings.Contains(name, "{topics}") {
+			continue
+		}
 		args := []any{command, prefix + strings.TrimPrefix(name, "dump")}
 		for rest != "" {
 			quoted, err := strconv.QuotedPrefix(rest)
@@ -46,8 +50,9 @@ func restore(t testing.TB, client goredis.UniversalClient, prefix string) {
 			require.NoError(t, err)
 			args, rest = append(args, arg), strings.TrimPrefix(rest[len(quoted):], " ")
 		}
-		require.NoError(t, client.Do(ctx, args...).Err())
+		pipe.Do(ctx, args...)
 	}
+	require.NoError(t, err1(pipe.Exec(ctx)))
 }
 
 // growBefore gives orders more slots, as far as a version before had come after its second step: the old slots are sealed.
@@ -243,7 +248,7 @@ func TestTopicsOfTheVersionBeforeAreReadWhateverTheFirstCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, cfg := sharedServer(t).client(t), redis.Config{Prefix: prefix(), PollInterval: -1}
-			restore(t, client, cfg.Prefix)
+			restore(t, client, cfg.Prefix, "")
 			for topic, slots := range layoutTopics {
 				tasks := layoutTasks(t, topic)
 				e := openEngine(t, sharedServer(t), cfg)
@@ -287,7 +292,7 @@ func TestAMigrationIsFinishedWhereverAProcessEnds(t *testing.T) {
 			get := func(e *redis.Engine) error { return err1(e.Get(ctx, keysOf(tasks))) }
 			for end, done := 0, false; !done; end++ {
 				cfg := redis.Config{Prefix: prefix(), PollInterval: -1}
-				restore(t, client, cfg.Prefix)
+				restore(t, client, cfg.Prefix, topic)
 				e, steps := openEngine(t, sharedServer(t), cfg), 0
 				e.OnStep(func(string) error {
 					if steps++; steps-1 == end {
@@ -320,7 +325,7 @@ func TestAProcessThatStandsStillInAMigrationBringsNoTaskBack(t *testing.T) {
 			client, tasks := sharedServer(t).client(t), layoutTasks(t, topic)
 			for stand, done := 0, false; !done; stand++ {
 				cfg := redis.Config{Prefix: prefix(), PollInterval: -1}
-				restore(t, client, cfg.Prefix)
+				restore(t, client, cfg.Prefix, topic)
 				e, other := openEngine(t, sharedServer(t), cfg), openEngine(t, sharedServer(t), cfg)
 				var now []engine.Task
 				change := func() {
@@ -350,7 +355,7 @@ func TestAProcessThatStandsStillInAMigrationBringsNoTaskBack(t *testing.T) {
 func TestSeveralProcessesMigrateTogether(t *testing.T) {
 	t.Parallel()
 	client, cfg := sharedServer(t).client(t), redis.Config{Prefix: prefix(), PollInterval: -1}
-	restore(t, client, cfg.Prefix)
+	restore(t, client, cfg.Prefix, "")
 	var all sync.WaitGroup
 	for range 4 {
 		e := crashing(openEngine(t, sharedServer(t), cfg), 10)
@@ -388,7 +393,7 @@ func TestAMigrationGoesOnWithoutWhatWasLost(t *testing.T) {
 				t.Parallel()
 				client, tasks := sharedServer(t).client(t), layoutTasks(t, topic)
 				cfg := redis.Config{Prefix: prefix(), PollInterval: -1}
-				restore(t, client, cfg.Prefix)
+				restore(t, client, cfg.Prefix, topic)
 				e, lost := openEngine(t, sharedServer(t), cfg), 0
 				e.OnStep(func(step string) error {
 					if step == "peek" && lost == 0 {
@@ -414,7 +419,7 @@ func TestAClusterIsMigrated(t *testing.T) {
 	door := doors(t, servers)[0]
 	for topic := range layoutTopics {
 		cfg := redis.Config{Prefix: prefix(), PollInterval: -1}
-		restore(t, door, cfg.Prefix)
+		restore(t, door, cfg.Prefix, topic)
 		tasks := layoutTasks(t, topic)
 		e := newEngine(t, door, cfg)
 		requireLayout(t, e, topic, tasks)
@@ -430,7 +435,7 @@ func TestAClusterIsMigrated(t *testing.T) {
 func TestATopicOfTheVersionBeforeIsDropped(t *testing.T) {
 	t.Parallel()
 	client, cfg := sharedServer(t).client(t), redis.Config{Prefix: prefix(), PollInterval: -1}
-	restore(t, client, cfg.Prefix)
+	restore(t, client, cfg.Prefix, "")
 	e := openEngine(t, sharedServer(t), cfg)
 	for topic := range layoutTopics {
 		require.NoError(t, e.DropTopic(ctx, topic))
@@ -445,7 +450,7 @@ func TestATopicOfTheVersionBeforeIsDropped(t *testing.T) {
 func TestACallWaitsForAMigrationAsLongAsItsContextSays(t *testing.T) {
 	t.Parallel()
 	client, cfg := sharedServer(t).client(t), redis.Config{Prefix: prefix(), PollInterval: -1}
-	restore(t, client, cfg.Prefix)
+	restore(t, client, cfg.Prefix, "")
 	e := openEngine(t, sharedServer(t), cfg)
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -17,10 +17,6 @@ type invocation struct {
 	visit *visit // for Expire: what it may lease, or nil
 }
 
-// statusSealed is the refusal by a partition that accepts nothing: the topic was dropped, or migrated. Another refusal is
-// by one that was never made, or has lost its data.
-const statusSealed = "sealed"
-
 func invoke(s *redisrun.Script, at *place, args ...any) *invocation {
 	return &invocation{Call: redisrun.Call{Script: s, Keys: at.keys, Args: args}, at: at}
 }

@@ -90,7 +90,7 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	places := e.places(topic.Name, gen, topic.Slots)
 	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, Born: gen}
 	err = e.makeParts(ctx, to, places, 0, func(c *invocation) error {
-		if integer(c.Answer[0]) == 0 {
+		if integer(c.Answer[0]) != 1 {
 			return errStale // the number is somebody else's, too: its counter was lost
 		}
 		return nil
@@ -117,7 +117,8 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	return nil, e.dropParts(ctx, places)
 }
 
-// makeParts makes partitions of a topic, as far as they are missing. number is a floor for the numbers they give.
+// makeParts makes partitions of a topic, as far as they are missing, and opens sealed ones, unless the topic is being
+// migrated. number is a floor for the numbers they give.
 func (e *Engine) makeParts(ctx context.Context, k kept, places []*place, number int64, take func(*invocation) error) error {
 	from := ""
 	if k.Old != nil {
@@ -128,28 +129,20 @@ func (e *Engine) makeParts(ctx context.Context, k kept, places []*place, number 
 	}, take)
 }
 
-// mend is for a refusal by a partition: it reads the topic again. If the topic is the same, a server has lost data. If the
-// partition is gone, mend makes it anew. If it is sealed, it opens it. It returns stale if there is hope.
+// mend is for a refusal by a partition: it reads the topic again. If the topic is the same, a server has lost data. Then
+// mend makes the partition anew if it is gone, and opens it if it is sealed. It returns stale if there is hope.
 func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	e.prove(l.Topic.Name, "") // in a Cluster the copies may know more than the hash
 	now, err := e.load1(ctx, l.Topic.Name)
 	if err != nil || now.raw != l.raw {
 		return errStale // the next reader of the topic finds out
 	}
-	if c.Status == statusSealed {
-		open := invoke(scriptOpen, c.at, l.says()...)
-		if err := e.run(ctx, []*invocation{open}); err != nil {
-			return err
-		}
-		if open.Status != "" {
-			return fmt.Errorf("timeout/redis: partition %d of topic %s is dropped, and its topic is not: drop the topic again", c.at.part, l.Topic.Name)
+	return e.makeParts(ctx, l.kept, []*place{c.at}, 0, func(made *invocation) error {
+		if integer(made.Answer[0]) == 2 {
+			return fmt.Errorf("timeout/redis: partition %d of topic %s was dropped, and the topic was not: drop it again", c.at.part, l.Topic.Name)
 		}
 		return errStale
-	}
-	if err := e.makeParts(ctx, l.kept, []*place{c.at}, 0, nil); err != nil {
-		return err
-	}
-	return errStale
+	})
 }
 
 // all runs a script for many places, and gives the answers to take, if not nil.
@@ -208,7 +201,6 @@ func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*
 		return nil, err
 	}
 	next = e.learn(next)
-	next.hints.reset()
 	return next, e.all(ctx, next.places, func(at *place) *invocation { return to.keep(at, 0, unbound) }, nil)
 }
 
