@@ -96,9 +96,8 @@ type Engine interface {
 	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
 
 	// Upkeep does a bounded part of the background work. It deletes tasks at the end of their
-	// retention, and the oldest dead tasks beyond Topic.MaxDead. Until then all methods find them. It
-	// also moves tasks out of the slots of before a topic grew. Normally one node at a time calls it;
-	// two calls at the same time do no harm.
+	// retention, and the oldest dead tasks beyond Topic.MaxDead. Until then all methods find them. Normally
+	// one node at a time calls it; two calls at the same time do no harm.
 	Upkeep(ctx context.Context) (Swept, error)
 
 	// Members keeps the list of nodes in the engine itself.
@@ -288,7 +287,7 @@ type Ask struct {
 
 	// Slots are the slots to lease from. Nil means all. Slots that do not exist are ignored:
 	// the node may not know yet how many there are. If the first thousands of due tasks are all in
-	// other slots, an engine may lease these.
+	// other slots, an engine may lease these. So it may if a topic has more slots than it was made with.
 	Slots []int
 
 	// Part is the part of a Parted engine to lease from. Zero means all of them, one after the other or together.

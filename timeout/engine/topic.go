@@ -13,8 +13,8 @@ type Topic struct {
 	Name string `json:"name"`
 
 	// Slots is the number of parts of the topic: a power of two, at most MaxSlots. Different
-	// nodes serve different slots, and in Redis Cluster different servers keep them. The number
-	// can grow while everything runs, but not shrink. Zero means the number that the topic has.
+	// nodes serve different slots, and in Redis Cluster different servers keep those that the topic was made with. The
+	// number can grow while everything runs, but not shrink. Zero means the number that the topic has.
 	// For a new one it means 8, or fewer if GlobalConcurrency is less.
 	Slots int `json:"slots"`
 

@@ -143,7 +143,7 @@ func testGrowing(r *rig) {
 	require.Equal(r.t, engine.Running, r.set("running0", past).Was)
 	require.Equal(r.t, engine.Running, r.remove("running1").Was)
 
-	// A due task comes once, be it in the old slots or in the new ones.
+	// A due task comes once, whatever slots are asked for.
 	got := map[string]engine.Leased{}
 	want := 3*each + 2
 	r.eventually("all that is due is leased", func() bool {

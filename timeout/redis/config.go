@@ -26,9 +26,9 @@ type Config struct {
 	// know nothing of each other. At most 100 bytes, without braces. Empty means "timeout".
 	Prefix string
 
-	// PollInterval is the time between two questions to a slot with nothing due, as far as this
+	// PollInterval is the time between two questions to a partition with nothing due, as far as this
 	// engine knows. Tasks of other processes may be that late, unless Wake runs. Zero means 250ms.
-	// If it is negative, each Expire asks every slot.
+	// If it is negative, each Expire asks every partition.
 	PollInterval time.Duration
 
 	// Logger gets a line when a server begins to fail while others answer, when it fails no more, and for tasks

@@ -9,13 +9,18 @@
 //
 // # How it is kept
 //
-// Each slot of a topic has keys of its own, with a hash tag. So all of them are on one server,
+// A topic has as many partitions as it has slots when it is made, and keeps them: a task is in one of them for ever, by its
+// id. Each partition has keys of its own, with a hash tag. So all of them are on one server,
 // and a script changes them at once: five sorted sets of ids by state, scored with a time; a hash
-// of bodies; one of attempts, for tasks with a lease now or before; and one of the slot's own
+// of bodies; one of attempts, for tasks with a lease now or before; and one of the partition's own
 // fields. A script handles at most 256 tasks. Without a Cluster, one run of it can be about several
-// slots, and then about 128 tasks at most. Redis's own clock decides what is due.
+// partitions, and then about 128 tasks at most. Redis's own clock decides what is due.
 //
-// Versions and leases have numbers from a counter per slot. A number is also never behind the
+// More slots are a mask over the partitions, and move nothing. Slot s of a topic with p partitions is about partition s mod p. So
+// several slots share one, and their nodes share its tasks. In a Cluster a topic is on as many servers as it has
+// partitions, at most.
+//
+// Versions and leases have numbers from a counter per partition. A number is also never behind the
 // server's clock in microseconds. So Redis gives no number twice after a flush or the loss of its
 // last writes, unless its clock is behind by more than the lost time.
 //
@@ -30,17 +35,17 @@
 //
 // At its maxmemory Redis takes no new tasks. Done, dead and removed tasks must not fill it. While more
 // than three quarters of the maxmemory are in use, Upkeep deletes the oldest of them, until they have an
-// eighth. It begins with the slots that have the most, so a topic with few dead tasks keeps them. A
+// eighth. It begins with the partitions that have the most, so a topic with few dead tasks keeps them. A
 // center with the default TTL calls Upkeep every 15 s or more often: the new tasks of that time should fit into the
 // last quarter.
 //
-// # How a topic grows
+// # Topics of a version before
 //
-// The slots of a topic are one generation. Growing adds one in three steps. The old slots are
-// sealed, and accept nothing from then on. The new ones are made, and number on from the highest of
-// the old. Then tasks are moved: a task is copied to its new slot and deleted from the old one after
-// that. The new slot notes its id and takes no id twice. While there are two generations, each verb
-// moves its tasks first. Expire and Upkeep move the rest batch by batch, the earliest first. A
-// process may stop between any two steps, or stand still and go on later: the next one finishes
-// its work.
+// In versions before, a topic with more slots got other keys, and its tasks were moved while it was used. A topic in the
+// middle of that is moved to its end by the first call of this version, and other calls about it wait. Processes of
+// the version before may run meanwhile, and after that.
+//
+// They know no topic with more slots than partitions. Once they read its record again, their calls about it fail with an
+// error about a later version, and its tasks wait for processes of this version. So give a topic more slots when all processes are
+// of this version.
 package redis

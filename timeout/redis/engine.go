@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// serversEvery is how often a Cluster is asked again which server has a slot.
+// serversEvery is how often a Cluster is asked again which server has a partition.
 const serversEvery = time.Second
 
 // Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
@@ -25,6 +25,8 @@ type Engine struct {
 	topicsKey, numberKey string
 	memberKeys           []any
 	channel              string
+
+	migrating chan struct{} // full while this process migrates a topic
 
 	// mu guards layouts and proofs. It is not held while Redis is asked.
 	mu      sync.Mutex
@@ -50,6 +52,7 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},
 		channel:    cfg.Prefix + ":wake",
+		migrating:  make(chan struct{}, 1),
 		step:       func(string) error { return nil },
 	}
 	return e
@@ -69,16 +72,16 @@ func (e *Engine) Now(ctx context.Context) (now time.Time, err error) {
 // Ready is engine.Engine's: one server is enough.
 func (e *Engine) Ready(ctx context.Context) error { return e.redis.Ready(ctx) }
 
-// Parts is engine.Parted's: the servers of the slots, in a Cluster.
+// Parts is engine.Parted's: the servers of the slots' partitions, in a Cluster.
 func (e *Engine) Parts(topic string, slots []int) (parts []int) {
 	l := e.known(topic)
 	if l == nil || !e.redis.Clustered() {
 		return []int{0}
 	}
 	servers := e.serversOf(l)
-	for _, slot := range l.Topic.Asked(slots) {
-		if part := servers[slot]; !slices.Contains(parts, part) {
-			parts = append(parts, part)
+	for _, part := range l.parts(slots) {
+		if server := servers[part]; !slices.Contains(parts, server) {
+			parts = append(parts, server)
 		}
 	}
 	return parts
@@ -90,31 +93,31 @@ func (e *Engine) Part(key engine.Key) int {
 	if l == nil || !e.redis.Clustered() { // the first one asks the server with the topics
 		return 0
 	}
-	return e.serversOf(l)[l.slot(key.ID).slot]
+	return e.serversOf(l)[l.place(key.ID).part]
 }
 
-// serversOf returns the numbers of the servers of a topic's slots, in a Cluster.
+// serversOf returns the numbers of the servers of a topic's partitions, in a Cluster.
 func (e *Engine) serversOf(l *layout) []int {
 	s := &l.servers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now(); s.bySlot == nil || now.Sub(s.read) >= serversEvery {
-		s.read, s.bySlot = now, make([]int, len(l.places))
-		for slot, at := range l.places {
-			s.bySlot[slot] = e.redis.Number(at.keys[0].(string))
+	if now := time.Now(); s.byPart == nil || now.Sub(s.read) >= serversEvery {
+		s.read, s.byPart = now, make([]int, len(l.places))
+		for part, at := range l.places {
+			s.byPart[part] = e.redis.Number(at.keys[0].(string))
 		}
 	}
-	return s.bySlot
+	return s.byPart
 }
 
-// slotsOf returns those of some slots that are on a server. Zero means all servers.
-func (e *Engine) slotsOf(l *layout, slots []int, part int) []int {
-	slots = l.Topic.Asked(slots)
-	if part == 0 || !e.redis.Clustered() {
-		return slots
+// partsOn returns the partitions of some slots that are on a server. Zero means all servers.
+func (e *Engine) partsOn(l *layout, slots []int, server int) []int {
+	parts := l.parts(slots)
+	if server == 0 || !e.redis.Clustered() {
+		return parts
 	}
 	servers := e.serversOf(l)
-	return slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return servers[slot] != part })
+	return slices.DeleteFunc(parts, func(part int) bool { return servers[part] != server })
 }
 
 // Close ends the engine, and the client if Open has made it. It is idempotent.

@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// failedRest is the longest pause before a slot that has failed is asked again.
+// failedRest is the longest pause before a partition that has failed is asked again.
 const failedRest = time.Second
 
 // expiry is an Expire under way.
@@ -22,15 +22,15 @@ type expiry struct {
 	ask    engine.Ask
 	batch  engine.Batch
 	open   []int // of Ask.Settle, what is not settled yet
-	good   bool  // a slot has answered
+	good   bool  // a partition has answered
 
-	failure error // of a slot
+	failure error // of a partition
 	broken  error // of an unreadable task
 }
 
-// Expire is engine.Engine's. It asks a slot with nothing due, as far as this engine knows, only
+// Expire is engine.Engine's. It asks a partition with nothing due, as far as this engine knows, only
 // every Config.PollInterval, but for one of them. So Batch.Next can be later than a task of another
-// process. If some slots fail, the batch is that of the others, and the error wraps ErrPartial.
+// process. If some partitions fail, the batch is that of the others, and the error wraps ErrPartial.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	x := &expiry{engine: e, ask: ask}
 	x.batch.Settled = make([]bool, len(ask.Settle))
@@ -54,22 +54,30 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 }
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
-	slots := x.engine.slotsOf(l, x.ask.Slots, x.ask.Part)
-	more, err := x.migrate(ctx, l, slots)
-	if err != nil {
-		return err
+	slots := x.ask.Slots
+	if len(slots) > 0 && slices.Max(slots) >= l.Topic.Slots {
+		switch now, err := x.engine.reload(ctx, l.Topic.Name); {
+		case err != nil:
+			return err
+		case now != l: // it has grown
+			return errStale
+		}
 	}
+	if slots != nil {
+		slots = l.Topic.Asked(slots)
+	}
+	parts := x.engine.partsOn(l, slots, x.ask.Part)
 	for first := true; ; first = false {
 		var visits []visit
 		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
-			if !first && (x.ask.Late > 0 || !l.hints.due(slots)) {
+			if !first && (x.ask.Late > 0 || !l.hints.due(parts)) {
 				break
 			}
 			poll := x.engine.cfg.PollInterval
-			if x.ask.Late > 0 { // it is asked rarely, about slots without hints
+			if x.ask.Late > 0 { // it is asked rarely, about partitions without hints
 				poll = -1
 			}
-			visits = l.hints.visits(slots, poll, room)
+			visits = l.hints.visits(parts, poll, room)
 		}
 		if len(visits) == 0 && len(x.open) == 0 {
 			break
@@ -79,67 +87,27 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		}
 	}
 	if x.ask.Max > 0 {
-		x.failure = cmp.Or(x.failure, l.hints.failure(slots))
+		x.failure = cmp.Or(x.failure, l.hints.failure(parts))
 	}
-	if !x.good && x.failure == nil { // no slot was asked
-		if x.batch.Now, err = x.engine.Now(ctx); err != nil {
+	if !x.good && x.failure == nil { // no partition was asked
+		now, err := x.engine.Now(ctx)
+		if err != nil {
 			return err
 		}
-		x.good = true
+		x.batch.Now, x.good = now, true
 	}
-	if next := l.hints.next(slots); next > 0 {
+	if next := l.hints.next(parts); next > 0 {
 		x.batch.Next = time.UnixMilli(next)
 	}
-	if more {
-		x.batch.Next = x.batch.Now // what waits in old slots comes with the next calls
-	} else if soon := x.batch.Now.Add(failedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
+	if soon := x.batch.Now.Add(failedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
 		x.batch.Next = soon
 	}
 	return nil
 }
 
-// migrate moves the tasks to be settled, and some of the others. A silent server holds up only its
-// own tasks.
-func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool, err error) {
-	if l.old == nil {
-		return false, nil
-	}
-	var ids []string
-	isOld := func(i int) bool { return x.ask.Settle[i].Token.Part != partOf(l.Gen) }
-	for _, i := range x.open {
-		if isOld(i) {
-			ids = append(ids, x.ask.Settle[i].Token.ID)
-		}
-	}
-	away, err := x.engine.migrateIDs(ctx, l, ids)
-	if err != nil {
-		return false, err
-	}
-	x.open = slices.DeleteFunc(x.open, func(i int) bool {
-		err := away[engine.Slot(x.ask.Settle[i].Token.ID, len(l.old))]
-		failed := err != nil && isOld(i)
-		if failed {
-			x.failure = cmp.Or(x.failure, err)
-		}
-		return failed
-	})
-	if x.ask.Max == 0 || l.Topic.Paused {
-		return false, nil
-	}
-	more, err = x.engine.migrateSome(ctx, l, slots)
-	if errors.Is(err, errStale) {
-		return false, err
-	}
-	x.failure = cmp.Or(x.failure, err)
-	if more {
-		l.hints.reset() // what came may be due
-	}
-	return more && err == nil, nil
-}
-
-// round settles what is open, and leases from the slots of visits.
+// round settles what is open, and leases from the partitions of visits.
 func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
-	settle, err := x.bySlot(ctx, l)
+	settle, err := x.byPart(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -147,16 +115,16 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	wait := x.engine.redis.Wait(ctx)
 	for i := range visits {
 		v := &visits[i]
-		c := x.call(l.places[v.slot], v.max, nextChunk(settle, v.slot))
+		c := x.call(l.places[v.part], v.max, nextChunk(settle, v.part))
 		c.visit = v
 		if wait > 0 && v.clock > 0 { // and the windows are sent one after the other
 			c.Args[5] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
 		}
 		calls = append(calls, c)
 	}
-	for slot := range settle {
-		for len(settle[slot]) > 0 {
-			calls = append(calls, x.call(l.places[slot], 0, nextChunk(settle, slot)))
+	for part := range settle {
+		for len(settle[part]) > 0 {
+			calls = append(calls, x.call(l.places[part], 0, nextChunk(settle, part)))
 		}
 	}
 	_ = x.engine.run(ctx, calls) // each call has an error of its own
@@ -190,17 +158,17 @@ func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 			if c.visit != nil {
 				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
 			} else if next := integer(c.Answer[1]); next > 0 {
-				l.hints.set(c.at.slot, next)
+				l.hints.set(c.at.part, next)
 			}
 		}
 	}
 	return refused
 }
 
-// bySlot deals the outcomes over the slots. Tokens that can't be of this topic, as
+// byPart deals the outcomes over the partitions. Tokens that can't be of this topic, as
 // it is today, are not settled.
-func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
-	bySlot := make(map[int][]int)
+func (x *expiry) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
+	byPart := make(map[int][]int)
 	for _, i := range x.open {
 		token := x.ask.Settle[i].Token
 		if token.Topic != x.ask.Topic {
@@ -211,15 +179,15 @@ func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
 			return nil, err
 		}
 		if known {
-			slot := l.slot(token.ID).slot
-			bySlot[slot] = append(bySlot[slot], i)
+			part := l.place(token.ID).part
+			byPart[part] = append(byPart[part], i)
 		}
 	}
-	return bySlot, nil
+	return byPart, nil
 }
 
 // knows reports whether a token can be one of a topic, as it is today. It returns stale if the
-// topic has grown since this process has read it.
+// topic was made anew, or migrated, since this process has read it.
 func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool, error) {
 	gen, ok := genOf(token)
 	if !ok || gen <= l.Gen {
@@ -232,9 +200,9 @@ func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool
 	return false, err
 }
 
-func nextChunk(bySlot map[int][]int, slot int) []int {
-	chunk := bySlot[slot][:min(len(bySlot[slot]), batchTasks)]
-	bySlot[slot] = bySlot[slot][len(chunk):]
+func nextChunk(byPart map[int][]int, part int) []int {
+	chunk := byPart[part][:min(len(byPart[part]), batchTasks)]
+	byPart[part] = byPart[part][len(chunk):]
 	return chunk
 }
 
@@ -274,7 +242,7 @@ func outcomeCode(outcome engine.Outcome) string {
 // expireParts is how many there are of an answer.
 const expireParts = 9
 
-// take reads what a slot has answered.
+// take reads what a partition has answered.
 func (x *expiry) take(l *layout, c *invocation) {
 	now := integer(c.Answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
@@ -319,7 +287,7 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 		leased.Attempts++
 		leased.Count(calls, failures)
 		leased.Until = time.UnixMilli(now + engine.CeilMillis(x.ask.Lease))
-		leased.Token = engine.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.slot), Part: part}
+		leased.Token = engine.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.part), Part: part}
 		x.batch.Leased = append(x.batch.Leased, leased)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Extend is engine.Engine's. If some slots fail and others answer, the error wraps
+// Extend is engine.Engine's. If some partitions fail and others answer, the error wraps
 // ErrPartial.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	good := make([]bool, len(tokens))

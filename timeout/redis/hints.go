@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// hints are what this process knows of when the slots of a topic have something due. They
-// only save asking: a slot is asked every Config.PollInterval whatever they say.
+// hints are what this process knows of when the partitions of a topic have something due. They
+// only save asking: a partition is asked every Config.PollInterval whatever they say.
 type hints struct {
 	mu    sync.Mutex
-	slots []hint
+	parts []hint
 }
 
-// hint is what is known of a slot. Times are the server's, in milliseconds.
+// hint is what is known of a partition. Times are the server's, in milliseconds.
 type hint struct {
 	next    int64 // the first time there, zero for none
 	backlog int64 // how many are due, as of the last answer
@@ -27,98 +27,81 @@ type hint struct {
 	came    time.Time // when that came
 }
 
-// takeOver has h know what other knows of the same slots.
-func (h *hints) takeOver(other *hints) {
-	other.mu.Lock()
-	defer other.mu.Unlock()
-	copy(h.slots, other.slots)
-}
-
-// reset forgets all.
-func (h *hints) reset() {
+// set notes a due time of a partition.
+func (h *hints) set(part int, at int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range h.slots {
-		s := &h.slots[i]
-		*s = hint{sets: s.sets + 1}
-	}
-}
-
-// set notes a due time of a slot.
-func (h *hints) set(slot int, at int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if slot >= len(h.slots) {
+	if part >= len(h.parts) {
 		return
 	}
-	s := &h.slots[slot]
+	s := &h.parts[part]
 	s.sets++
 	if at = max(at, 1); s.next == 0 || at < s.next {
 		s.next = at
 	}
 }
 
-// visit is a slot to be asked, and for how many tasks.
+// visit is a partition to be asked, and for how many tasks.
 type visit struct {
-	slot, max int
+	part, max int
 	asked     time.Time
 	clock     int64 // the server's then, or a little less; zero if it is not known
 	sets      int
 }
 
-// visits returns the slots to be asked, the one with the earliest task first, and
-// shares room among them. There is always one, but for no slots.
-func (h *hints) visits(slots []int, poll time.Duration, room int) []visit {
+// visits returns the partitions to be asked, the one with the earliest task first, and
+// shares room among them. There is always one, but for no partitions.
+func (h *hints) visits(parts []int, poll time.Duration, room int) []visit {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	var visits []visit
-	ask := func(slot int) { visits = append(visits, h.visit(slot, now)) }
+	ask := func(part int) { visits = append(visits, h.visit(part, now)) }
 	oldest := -1
-	for _, slot := range slots {
-		s := &h.slots[slot]
+	for _, part := range parts {
+		s := &h.parts[part]
 		since := now.Sub(s.asked)
 		if poll < 0 || s.asked.IsZero() || since >= poll || s.next > 0 && s.next <= s.now+since.Milliseconds()+1 {
-			ask(slot)
+			ask(part)
 		}
-		if oldest < 0 || s.asked.Before(h.slots[oldest].asked) {
-			oldest = slot
+		if oldest < 0 || s.asked.Before(h.parts[oldest].asked) {
+			oldest = part
 		}
 	}
 	if len(visits) == 0 && oldest >= 0 {
 		ask(oldest)
 	}
-	slices.SortStableFunc(visits, func(a, b visit) int { return cmp.Compare(h.first(a.slot), h.first(b.slot)) })
+	slices.SortStableFunc(visits, func(a, b visit) int { return cmp.Compare(h.first(a.part), h.first(b.part)) })
 	h.share(visits, room)
 	return visits
 }
 
-func (h *hints) visit(slot int, now time.Time) visit {
-	s := &h.slots[slot]
-	v := visit{slot: slot, asked: now, sets: s.sets}
+func (h *hints) visit(part int, now time.Time) visit {
+	s := &h.parts[part]
+	v := visit{part: part, asked: now, sets: s.sets}
 	if s.told > 0 {
 		v.clock = s.told + now.Sub(s.came).Milliseconds()
 	}
 	return v
 }
 
-// first is when a slot has something, as far as is known: those with nothing come last, or they
+// first is when a partition has something, as far as is known: those with nothing come last, or they
 // would get the share of the others again and again.
-func (h *hints) first(slot int) int64 {
-	if next := h.slots[slot].next; next > 0 {
+func (h *hints) first(part int) int64 {
+	if next := h.parts[part].next; next > 0 {
 		return next
 	}
 	return math.MaxInt64
 }
 
-// share gives each slot with a known backlog room for it, the first ones first, since
+// share gives each partition with a known backlog room for it, the first ones first, since
 // few large portions cost less than many small ones; the others get equal shares.
 func (h *hints) share(visits []visit, room int) {
 	left := len(visits)
 	for i := range visits {
 		v := &visits[i]
 		v.max = min((room+left-1)/left, batchTasks)
-		if backlog := int(h.slots[v.slot].backlog); backlog > v.max {
+		if backlog := int(h.parts[v.part].backlog); backlog > v.max {
 			v.max = min(backlog, batchTasks, room)
 		}
 		room -= v.max
@@ -126,11 +109,11 @@ func (h *hints) share(visits []visit, room int) {
 	}
 }
 
-// answered notes what a slot has said.
+// answered notes what a partition has said.
 func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &h.slots[v.slot]
+	s := &h.parts[v.part]
 	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
 		next = s.next // set since it was asked, perhaps
 	}
@@ -138,11 +121,11 @@ func (h *hints) answered(v visit, now, next, backlog int64, came time.Time) {
 	s.told, s.came = now, came
 }
 
-// failed notes that a slot is to be left alone for a while, and asked again then.
+// failed notes that a partition is to be left alone for a while, and asked again then.
 func (h *hints) failed(v visit, failure error, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &h.slots[v.slot]
+	s := &h.parts[v.part]
 	s.asked, s.backlog, s.next, s.failure = v.asked, 0, 0, failure
 	if v.clock > 0 {
 		s.now = v.clock
@@ -150,32 +133,32 @@ func (h *hints) failed(v visit, failure error, again time.Duration) {
 	}
 }
 
-// failure returns the failure of a slot that has not answered since, or nil.
-func (h *hints) failure(slots []int) error {
+// failure returns the failure of a partition that has not answered since, or nil.
+func (h *hints) failure(parts []int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, slot := range slots {
-		if failure := h.slots[slot].failure; failure != nil {
+	for _, part := range parts {
+		if failure := h.parts[part].failure; failure != nil {
 			return failure
 		}
 	}
 	return nil
 }
 
-// due reports whether some of the slots have due tasks, as of their last answer.
-func (h *hints) due(slots []int) bool {
+// due reports whether some of the partitions have due tasks, as of their last answer.
+func (h *hints) due(parts []int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.ContainsFunc(slots, func(slot int) bool { return h.slots[slot].backlog > 0 })
+	return slices.ContainsFunc(parts, func(part int) bool { return h.parts[part].backlog > 0 })
 }
 
-// next returns the first time of some slots, or zero.
-func (h *hints) next(slots []int) int64 {
+// next returns the first time of some partitions, or zero.
+func (h *hints) next(parts []int) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first int64
-	for _, slot := range slots {
-		if at := h.slots[slot].next; at > 0 && (first == 0 || at < first) {
+	for _, part := range parts {
+		if at := h.parts[part].next; at > 0 && (first == 0 || at < first) {
 			first = at
 		}
 	}

@@ -7,15 +7,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// place is the keys of a slot: they have the hash tag {topic:generation:slot}.
+// place is the keys of a partition: they have the hash tag {topic:generation:partition}. The number of the generation is
+// never used again, for no topic.
 type place struct {
 	topic string
 	gen   int64
-	slot  int
+	part  int
 	keys  []any // in the order of keyNames
 }
 
-// keyNames are the last parts of a slot's keys, and their names in the scripts.
+// keyNames are the last parts of a partition's keys, and their names in the scripts.
 var keyNames = []string{"s", "p", "f", "d", "r", "b", "a", "m", "t"}
 
 // lookKeys are the keys of look.lua, in its order.
@@ -36,39 +37,28 @@ func (p *place) named(names []string) []any {
 	return keys
 }
 
-func newPlace(prefix, topic string, gen int64, slot int) *place {
-	tag := prefix + ":{" + topic + ":" + strconv.FormatInt(gen, 36) + ":" + strconv.Itoa(slot) + "}:"
-	p := &place{topic: topic, gen: gen, slot: slot, keys: make([]any, len(keyNames))}
-	for i, name := range keyNames {
-		p.keys[i] = tag + name
-	}
-	return p
-}
-
-// generation is the slots of a topic between two changes of their number. Its number is
-// never used again, for no topic.
-type generation struct {
-	Gen   int64 `json:"gen"`
-	Slots int   `json:"slots"`
-}
-
-func (g generation) places(prefix, topic string) []*place {
-	places := make([]*place, g.Slots)
-	for slot := range places {
-		places[slot] = newPlace(prefix, topic, g.Gen, slot)
+func (e *Engine) places(topic string, gen int64, parts int) []*place {
+	places := make([]*place, parts)
+	for part := range places {
+		tag := e.cfg.Prefix + ":{" + topic + ":" + strconv.FormatInt(gen, 36) + ":" + strconv.Itoa(part) + "}:"
+		p := &place{topic: topic, gen: gen, part: part, keys: make([]any, len(keyNames))}
+		for i, name := range keyNames {
+			p.keys[i] = tag + name
+		}
+		places[part] = p
 	}
 	return places
 }
 
-// slotBits are the lowest bits of Token.Lease: the slot's number, so that no two slots of a topic
-// give the same lease. The other bits are a number given by the slot.
-const slotBits = 10
+// partBits are the lowest bits of Token.Lease: the partition's number, so that no two partitions of a topic
+// give the same lease. The other bits are a number given by the partition.
+const partBits = 10
 
-func leaseOf(number int64, slot int) int64 { return number<<slotBits | int64(slot) }
+func leaseOf(number int64, part int) int64 { return number<<partBits | int64(part) }
 
 // leaseKey returns a lease as it is kept, and whether it can be one at all.
 func leaseKey(lease int64) (string, bool) {
-	number := lease >> slotBits
+	number := lease >> partBits
 	if number <= 0 {
 		return "", false
 	}

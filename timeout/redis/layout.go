@@ -1,12 +1,13 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -20,48 +21,56 @@ type phase string
 
 const (
 	steady   phase = ""
-	sealing  phase = "sealing"  // the old slots are sealed, then the new ones made
-	moving   phase = "moving"   // tasks are taken from the old slots to the new ones
-	dropping phase = "dropping" // all slots are deleted, then the topic
+	masked   phase = "masked"   // steady, with fewer partitions than slots: a version before knows only as many, and must refuse
+	dropping phase = "dropping" // all partitions are deleted, then the topic
 	dropped  phase = "dropped"  // only in copies: there is no such topic any more
 )
 
 // usable reports whether the tasks of a topic can be found and changed.
-func (p phase) usable() bool { return p == steady || p == moving }
+func (p phase) usable() bool { return p == steady || p == masked }
 
 // kept is the record of a topic in Redis. It only changes as a whole, by compare and swap. A process
-// that finds another phase than steady goes on with that; an unknown one is an error.
+// that finds a change under way goes on with that; an unknown phase is an error.
 type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`
 
-	// Rev is higher after each change of what the slots know of the topic.
+	// Parts is the number of partitions, that of the slots at the topic's birth. Zero means as many as slots.
+	Parts int `json:"parts,omitempty"`
+
+	// Rev is higher after each change of what the partitions know of the topic.
 	Rev int64 `json:"rev"`
 
 	// Seq is higher after each change, and in a topic made anew under the same name.
 	Seq int64 `json:"seq"`
 
-	// Gen is the generation for new tasks, with Topic.Slots slots. Born is the topic's first one:
-	// leases of older ones were of a dropped topic. Old is the generation before, with tasks to be
-	// moved.
+	// Gen is the generation of the partitions' keys. Born is the topic's first one: leases of older ones were of a dropped
+	// topic. It is Gen, unless the topic was migrated. Old is for migrate.
 	Gen  int64       `json:"gen"`
 	Born int64       `json:"born"`
 	Old  *generation `json:"old,omitempty"`
 }
 
-// layout is a topic as this process knows it. Nothing depends on its being up to date: slots
-// out of use refuse.
+// with returns the record with another topic of the same name. Its partitions stay.
+func (k kept) with(topic engine.Topic) kept {
+	if topic.Slots > k.Topic.Slots && k.Parts == 0 {
+		k.Phase, k.Parts = masked, k.Topic.Slots
+	}
+	k.Topic = topic
+	return k
+}
+
+// layout is a topic as this process knows it. Nothing depends on its being up to date: partitions
+// out of use refuse, and each slot below their number is asked for its own.
 type layout struct {
 	kept
 	raw    string
-	places []*place
-	old    []*place      // of the generation before, while tasks are moved
-	empty  []atomic.Bool // by slot of old: it has nothing any more, and stays so
+	places []*place // of the partitions
 	hints  hints
 
 	servers struct {
 		mu     sync.Mutex
-		bySlot []int     // their numbers, in a Cluster
+		byPart []int     // their numbers, in a Cluster
 		read   time.Time // when
 	}
 }
@@ -71,18 +80,27 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 	if err := parse(raw, &l.kept); err != nil {
 		return nil, err
 	}
-	name := l.Topic.Name
-	l.places = generation{l.Gen, l.Topic.Slots}.places(e.cfg.Prefix, name)
-	if l.Old != nil {
-		l.old = l.Old.places(e.cfg.Prefix, name)
-		l.empty = make([]atomic.Bool, len(l.old))
-	}
-	l.hints.slots = make([]hint, len(l.places))
+	l.places = e.places(l.Topic.Name, l.Gen, cmp.Or(l.Parts, l.Topic.Slots))
+	l.hints.parts = make([]hint, len(l.places))
 	return l, nil
 }
 
-// slot returns the place of an id.
-func (l *layout) slot(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
+// place returns the place of an id.
+func (l *layout) place(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
+
+// parts returns the partitions of some slots, each once. Nil means all. There are at most as many partitions as slots, so
+// several slots may share one.
+func (l *layout) parts(slots []int) []int {
+	if slots == nil {
+		slots = l.Topic.Asked(nil)
+	}
+	parts := make([]int, len(slots))
+	for i, slot := range slots {
+		parts[i] = slot & (len(l.places) - 1)
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts)
+}
 
 // known returns a topic as this process knows it, or nil.
 func (e *Engine) known(topic string) *layout {
@@ -105,7 +123,7 @@ func (e *Engine) layout(ctx context.Context, topic string, stale *layout) (*layo
 
 // reload reads a topic, and goes on with what somebody has begun, until it can be used.
 func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
-	for {
+	for attempt := 0; ; attempt++ {
 		l, err := e.load1(ctx, topic)
 		if err != nil {
 			if errors.Is(err, engine.ErrNotFound) {
@@ -116,23 +134,36 @@ func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
 		if l.Phase.usable() {
 			return e.learn(l), nil
 		}
-		if err := e.finish(ctx, l); err != nil {
+		if err := e.finish(ctx, l); err != nil && (attempt == tries || !errors.Is(err, errStale)) {
+			return nil, err
+		}
+		if err := redisrun.Pause(ctx, attempt); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// finish goes on with work begun by somebody, until the topic can be used or is gone. A phase of a later
-// version is an error.
+// finish goes on with work begun by somebody, until the topic can be used or is gone. It may have to be called again. A
+// phase of a later version is an error.
 func (e *Engine) finish(ctx context.Context, l *layout) error {
 	switch l.Phase {
-	case sealing:
-		return e.grow(ctx, l)
+	case sealing, moving:
+		return e.migrate(ctx, l)
 	case dropping:
 		return e.drop(ctx, l)
 	}
-	return fmt.Errorf("timeout/redis: topic %q is in phase %q, of a later version", l.Topic.Name, l.Phase)
+	return l.Phase.check(l.Topic.Name)
 }
+
+func (p phase) check(topic string) error {
+	if !slices.Contains([]phase{steady, masked, sealing, moving, dropping}, p) {
+		return fmt.Errorf("timeout/redis: topic %q is in phase %q, of a later version", topic, p)
+	}
+	return nil
+}
+
+// errStale means a change of the topic since this process has read it: see using.
+var errStale = errors.New("timeout/redis: topic has changed")
 
 // load1 reads a topic. In a Cluster all copies know of what it returns, as far as they answer.
 func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
@@ -174,16 +205,12 @@ func (e *Engine) read(ctx context.Context, topic string) (raw string, err error)
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // learn keeps a layout for the next calls. If the known one is the same, it returns that, with all
-// its hints.
+// its hints. The hints of another one end with it.
 func (e *Engine) learn(l *layout) *layout {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.layouts[l.Topic.Name]
-	switch {
-	case known != nil && known.raw == l.raw:
+	if known := e.layouts[l.Topic.Name]; known != nil && known.raw == l.raw {
 		return known
-	case known != nil && known.Gen == l.Gen:
-		l.hints.takeOver(&known.hints)
 	}
 	e.layouts[l.Topic.Name] = l
 	return l

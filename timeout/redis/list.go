@@ -11,13 +11,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Count is engine.Engine's. While a topic grows, it may count tasks twice in the middle of their
-// move.
+// Count is engine.Engine's.
 func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error) {
 	var counts engine.Counts
 	err := e.using(ctx, topic, func(l *layout) error {
 		counts = engine.Counts{}
-		return e.all(ctx, slices.Concat(l.places, l.old), func(at *place) *invocation { return invoke(scriptCount, at) },
+		return e.all(ctx, l.places, func(at *place) *invocation { return invoke(scriptCount, at) },
 			func(c *invocation) error {
 				found := list(c.Answer[1])
 				for i := range found {
@@ -34,8 +33,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	return counts, err
 }
 
-// List is engine.Engine's. A missing topic has an empty page. While a topic grows, List first
-// moves the tasks of the page to where they belong.
+// List is engine.Engine's. A missing topic has an empty page.
 func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
 	if err := query.Check(); err != nil {
 		return page, err
@@ -85,35 +83,23 @@ type after struct {
 // behind returns the place behind a task.
 func behind(task engine.Task) after { return after{task.Until.UnixMilli(), task.ID} }
 
-// args are the arguments of a script for what comes after it in the set of a state, at most limit.
-func (a after) args(state engine.State, limit int) []any {
-	score := ""
-	if a.at >= 0 {
-		score = strconv.FormatInt(a.at, 10)
-	}
-	return []any{int(state), limit, score, a.id}
-}
-
 // room is the room on the rest of a page. The first task fits onto an empty page in any case.
 type room struct {
 	tasks, bytes int
 	empty        bool
 }
 
-// share is how many tasks each of some slots is asked for.
-func (r room) share(slots int) int { return min(r.tasks, 2*r.tasks/slots+4) }
-
-// listAfter returns the next tasks of all slots, the place behind them, and whether there may be more. It asks
-// each slot for a share of what fits. So it may return fewer tasks than that, but at least one if one fits, unless
-// somebody changes those of old slots meanwhile.
+// listAfter returns the next tasks of all partitions, the place behind them, and whether there may be more. It asks
+// each partition for a share of what fits. So it may return fewer tasks than that, but at least one if one fits.
 func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, to after, more bool, err error) {
-	ends, err := e.migratePage(ctx, l, query.State, from, room)
-	if err != nil {
-		return nil, from, false, err
+	var ends []engine.Task // the last one of each partition with more
+	share, bytes := min(room.tasks, 2*room.tasks/len(l.places)+4), room.bytes/len(l.places)
+	score := ""
+	if from.at >= 0 {
+		score = strconv.FormatInt(from.at, 10)
 	}
-	share, bytes := room.share(len(l.places)), room.bytes/len(l.places)
 	ask := func(at *place) *invocation {
-		c := invoke(scriptList, at, append(from.args(query.State, share), bytes, query.OmitPayload)...)
+		c := invoke(scriptList, at, int(query.State), share, score, from.id, bytes, query.OmitPayload)
 		c.room, c.Size = share, bytes
 		return c
 	}
@@ -150,41 +136,6 @@ func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, f
 		to = behind(tasks[len(tasks)-1])
 	}
 	return tasks, to, more, nil
-}
-
-// migratePage moves the next tasks of a list from old slots to where they belong, a share of each slot. It returns
-// the last one of each slot with more.
-func (e *Engine) migratePage(ctx context.Context, l *layout, state engine.State, from after, room room) (ends []engine.Task, err error) {
-	if l.old == nil {
-		return nil, nil
-	}
-	var ids []string
-	share := room.share(len(l.old))
-	err = e.all(ctx, l.old, func(at *place) *invocation {
-		c := invoke(scriptAhead, at, from.args(state, share)...)
-		c.room = share
-		return c
-	}, func(c *invocation) error {
-		if c.Status != "" {
-			return e.reseal(ctx, l, c.at)
-		}
-		found := list(c.Answer[0])
-		for i := 0; i < len(found); i += 2 {
-			ids = append(ids, text(found[i]))
-		}
-		if len(found) == 2*share {
-			ends = append(ends, engine.Task{ID: text(found[len(found)-2]), Until: time.UnixMilli(integer(found[len(found)-1]))})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	away, err := e.migrateIDs(ctx, l, ids)
-	for _, silent := range away {
-		err = cmp.Or(err, silent)
-	}
-	return ends, err
 }
 
 // fit returns how many of some tasks do.

@@ -7,7 +7,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Peek is engine.Peeker's. It can't tell of a topic that grows, or that this process does not know yet.
+// Peek is engine.Peeker's. It can't tell of a topic that this process does not know yet.
 func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, error) {
 	if e.redis.Closed() {
 		return nil, engine.ErrClosed
@@ -17,13 +17,13 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 	var calls []*invocation
 	for i, p := range peeks {
 		l := e.known(p.Topic)
-		if l == nil || l.old != nil {
+		if l == nil {
 			continue
 		}
 		waits[i], layouts[i] = engine.NothingDue, l
 		lease := l.Topic.WithDefaults().Lease
-		for _, slot := range e.slotsOf(l, p.Slots, p.Part) {
-			c := invoke(scriptFirst, l.places[slot], engine.CeilMillis(lease))
+		for _, part := range e.partsOn(l, p.Slots, p.Part) {
+			c := invoke(scriptFirst, l.places[part], engine.CeilMillis(lease))
 			c.Keys, c.tasks = c.at.named(firstKeys), []int{i}
 			calls = append(calls, c)
 		}
@@ -39,7 +39,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 			waits[i] = 0
 		case len(c.Answer) == 2:
 			waits[i] = min(waits[i], engine.Wait(integer(c.Answer[0])))
-			layouts[i].hints.set(c.at.slot, integer(c.Answer[1]))
+			layouts[i].hints.set(c.at.part, integer(c.Answer[1]))
 		}
 	}
 	return waits, nil

@@ -47,11 +47,17 @@ func TestAPeekLeavesToExpireWhatItCanNotTell(t *testing.T) {
 	expire(t, other, engine.Ask{Max: 1})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"))
 
-	withTopic(t, e, engine.Topic{Slots: 4})
-	require.Zero(t, peek(t, other, "orders"), "it has grown elsewhere")
+	growBefore(t, server.client(t), e, 4)
+	require.Zero(t, peek(t, other, "orders"), "it is to be migrated")
 	sweep(t, e)
 	expire(t, other, engine.Ask{Max: 1})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"))
+
+	withTopic(t, e, engine.Topic{Slots: 8})
+	require.Equal(t, engine.NothingDue, peek(t, other, "orders"), "its partitions are the same")
+	set(t, e, engine.Task{ID: "1"})
+	require.LessOrEqual(t, peek(t, other, "orders"), time.Duration(0))
+	require.Len(t, expire(t, other, engine.Ask{Max: 1}).Leased, 1)
 
 	require.NoError(t, server.client(t).FlushAll(ctx).Err())
 	require.Zero(t, peek(t, e, "orders"), "its data is lost")

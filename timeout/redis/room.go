@@ -11,22 +11,22 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// samples is how many ended tasks of a state and slot tell the size of all.
+// samples is how many ended tasks of a state and partition tell the size of all.
 const samples = 16
 
-// bound is how many done, dead and removed tasks a slot may keep.
+// bound is how many done, dead and removed tasks a partition may keep.
 type bound [3]int64
 
 var unbound = bound{math.MaxInt64, math.MaxInt64, math.MaxInt64}
 
-// pressure is the slots of a nearly full server.
+// pressure is the partitions of a nearly full server.
 type pressure struct {
-	excess int64 // bytes to be freed
-	least  int64 // bytes that the ended tasks may have in any case
-	slots  []*place
+	excess     int64 // bytes to be freed
+	least      int64 // bytes that the ended tasks may have in any case
+	partitions []*place
 }
 
-// bounds returns the bounds of slots with too many ended tasks. At maxmemory Redis refuses new tasks, and
+// bounds returns the bounds of partitions with too many ended tasks. At maxmemory Redis refuses new tasks, and
 // ended ones must not be the cause. So they make room while more than three quarters of it are in use, and
 // keep an eighth. In a Cluster each server has a maxmemory of its own.
 func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*place]bound, failed error) {
@@ -45,7 +45,7 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 				failed = errors.Join(failed, err)
 			}
 			if c != nil {
-				c.slots = append(c.slots, at)
+				c.partitions = append(c.partitions, at)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 	return bounds, failed
 }
 
-// pressureOf returns a pressure without slots if the server of a key is nearly full, or else nil.
+// pressureOf returns a pressure without partitions if the server of a key is nearly full, or else nil.
 func (e *Engine) pressureOf(ctx context.Context, key string) (c *pressure, err error) {
 	err = e.redis.OnKey(ctx, key, func(client *goredis.Client) error {
 		info, err := client.InfoMap(ctx, "memory").Result()
@@ -75,7 +75,7 @@ func (e *Engine) pressureOf(ctx context.Context, key string) (c *pressure, err e
 	return c, err
 }
 
-// share deals the room for ended tasks out to slots. The slots with the most lose first.
+// share deals the room for ended tasks out to partitions. The partitions with the most lose first.
 func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound) error {
 	type weight struct {
 		counts bound
@@ -84,7 +84,7 @@ func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound
 	weights := make(map[*place]weight)
 	var sizes []int64
 	var total int64
-	err := e.all(ctx, c.slots, func(at *place) *invocation {
+	err := e.all(ctx, c.partitions, func(at *place) *invocation {
 		c := invoke(scriptWeigh, at, samples)
 		c.Keys, c.room = at.named(endedKeys), samples
 		return c

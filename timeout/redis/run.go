@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 )
@@ -16,13 +17,6 @@ type invocation struct {
 	visit *visit // for Expire: what it may lease, or nil
 }
 
-// The words of a refusal by a slot.
-const (
-	statusSealed = "sealed" // the topic has grown, or is gone
-	statusGone   = "gone"   // the slot was never made, or has lost its data
-	statusOpen   = "open"   // the slot should be sealed, and is not
-)
-
 func invoke(s *redisrun.Script, at *place, args ...any) *invocation {
 	return &invocation{Call: redisrun.Call{Script: s, Keys: at.keys, Args: args}, at: at}
 }
@@ -35,4 +29,26 @@ func (e *Engine) run(ctx context.Context, calls []*invocation) error {
 		all[i] = &c.Call
 	}
 	return e.redis.Run(ctx, all)
+}
+
+// integer, text and list read a script's answer.
+func integer(value any) int64 {
+	switch value := value.(type) {
+	case int64:
+		return value
+	case string:
+		n, _ := strconv.ParseInt(value, 10, 64) // the scripts write numbers
+		return n
+	}
+	return 0
+}
+
+func text(value any) string {
+	s, _ := value.(string) // nil is what is not there
+	return s
+}
+
+func list(value any) []any {
+	l, _ := value.([]any)
+	return l
 }

@@ -17,8 +17,7 @@ var (
 	scriptRemove = slotScript("remove", "allow-oom")
 	scriptReplay = slotScript("replay", "allow-oom")
 	scriptGet    = slotScript("get", "no-writes")
-	scriptList   = slotScript("list", "no-writes", "after")
-	scriptAhead  = slotScript("ahead", "no-writes", "after")
+	scriptList   = slotScript("list", "no-writes")
 	scriptCount  = slotScript("count", "no-writes")
 	scriptExpire = slotScript("expire", "allow-oom")
 	scriptExtend = slotScript("extend", "allow-oom")
@@ -40,16 +39,12 @@ var (
 	scriptBeat   = redisrun.NewScript("beat", "allow-oom", read("beat"))
 )
 
-// slotScript returns a script for the slots of a topic. It begins with head.lua, and perhaps with another common part.
-func slotScript(name, flags string, common ...string) *redisrun.Script {
-	body := read(name)
-	for _, part := range common {
-		body = read(part) + body
-	}
-	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), body)
+// slotScript returns a script for the partitions of a topic. It begins with head.lua.
+func slotScript(name, flags string) *redisrun.Script {
+	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), read(name))
 }
 
-// bareScript returns a script that reads some keys of a slot, without head.lua: it runs often, on slots
+// bareScript returns a script that reads some keys of a partition, without head.lua: it runs often, on partitions
 // with nothing to do.
 func bareScript(name string, keys []string) *redisrun.Script {
 	return redisrun.NewSlotScript(name, "no-writes", keys, "local function chosen() end\n", read(name))

@@ -140,7 +140,7 @@ func TestFewAnswersWithLargeTasksAreUnderWayAtATime(t *testing.T) {
 	require.Less(t, server.info(t, "memory", "used_memory_peak")-used, 32.0*(1<<20), "of 64 MiB in all")
 }
 
-// Many large tasks are asked for by their ids while they are in slots of before the topic grew.
+// Many large tasks are asked for by their ids while they are in slots of a version before.
 func TestLargeTasksThatAreAskedForByIDMoveInBoundedRuns(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
@@ -159,8 +159,8 @@ func TestLargeTasksThatAreAskedForByIDMoveInBoundedRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Tasks, engine.MaxPageBytes/(400<<10))
 	require.Less(t, server.info(t, "stats", "total_net_output_bytes")-before, 1.5*engine.MaxPageBytes, "the server sends little more than a page")
+	growBefore(t, client, e, 4)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
-	withTopic(t, e, engine.Topic{Slots: 4})
 	got, err := e.Get(ctx, append(keys, key("never")))
 	require.NoError(t, err)
 	for i := range keys {

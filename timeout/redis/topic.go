@@ -14,11 +14,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// tombstone is how long the mark of a slot out of use stays. A process may stand still for that long
+// tombstone is how long the mark of a partition out of use stays. A process may stand still for that long
 // between reading a topic and using it. After a longer time nobody would tell it.
 const tombstone = 24 * time.Hour
 
-// SetTopic is engine.Engine's. Growing waits for what an earlier growth has left to move.
+// SetTopic is engine.Engine's. More slots are a change of the record, as any other: the partitions stay.
 func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
 	return e.alter(ctx, topic.Name, func(now *layout) (*layout, error) {
 		switch {
@@ -27,7 +27,11 @@ func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool)
 		case onlyNew:
 			return e.learn(now), nil
 		}
-		return e.changeTopic(ctx, now, topic)
+		next, err := topic.In(now.Topic)
+		if err != nil {
+			return nil, err
+		}
+		return e.revise(ctx, now, next)
 	})
 }
 
@@ -45,7 +49,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 
 // alter has a function make a new layout of a topic's, or of nil if there is no such topic. It calls
 // the function again if it returns nil or stale: somebody else was faster, or something had to be done first.
-// Before, it finishes a growth or a drop begun by somebody.
+// Before, it finishes a drop or a migration begun by somebody.
 func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) (*layout, error)) (engine.Topic, error) {
 	for attempt := 0; ; attempt++ {
 		now, err := e.load1(ctx, name)
@@ -70,7 +74,7 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 	}
 }
 
-// makeTopic makes the slots, then the topic. It returns nil if somebody else has made it.
+// makeTopic makes the partitions, then the topic. It returns nil if somebody else has made it.
 func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, error) {
 	floor, err := e.tombstone(ctx, topic.Name)
 	if err != nil {
@@ -83,9 +87,15 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	if err != nil {
 		return nil, err
 	}
-	places := generation{gen, topic.Slots}.places(e.cfg.Prefix, topic.Name)
+	places := e.places(topic.Name, gen, topic.Slots)
 	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, Born: gen}
-	if err := e.makeSlots(ctx, to, places, 0); err != nil {
+	err = e.makeParts(ctx, to, places, 0, func(c *invocation) error {
+		if integer(c.Answer[0]) != 1 {
+			return errStale // the number is somebody else's, too: its counter was lost
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := e.step("topic"); err != nil {
@@ -104,18 +114,35 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	case err != nil && !errors.Is(err, engine.ErrNotFound):
 		return nil, err
 	}
-	return nil, e.dropSlots(ctx, places)
+	return nil, e.dropParts(ctx, places)
 }
 
-// makeSlots makes slots of a topic, as far as they are missing. number is a floor for the numbers they give.
-func (e *Engine) makeSlots(ctx context.Context, k kept, places []*place, number int64) error {
+// makeParts makes partitions of a topic, as far as they are missing, and opens sealed ones, unless the topic is being
+// migrated. number is a floor for the numbers they give.
+func (e *Engine) makeParts(ctx context.Context, k kept, places []*place, number int64, take func(*invocation) error) error {
 	from := ""
 	if k.Old != nil {
 		from = partOf(k.Old.Gen)
 	}
 	return e.all(ctx, places, func(at *place) *invocation {
 		return invoke(scriptMake, at, append(k.says(), number, from)...)
-	}, nil)
+	}, take)
+}
+
+// mend is for a refusal by a partition: it reads the topic again. If the topic is the same, a server has lost data. Then
+// mend makes the partition anew if it is gone, and opens it if it is sealed. It returns stale if there is hope.
+func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
+	e.prove(l.Topic.Name, "") // in a Cluster the copies may know more than the hash
+	now, err := e.load1(ctx, l.Topic.Name)
+	if err != nil || now.raw != l.raw {
+		return errStale // the next reader of the topic finds out
+	}
+	return e.makeParts(ctx, l.kept, []*place{c.at}, 0, func(made *invocation) error {
+		if integer(made.Answer[0]) == 2 {
+			return fmt.Errorf("timeout/redis: partition %d of topic %s was dropped, and the topic was not: drop it again", c.at.part, l.Topic.Name)
+		}
+		return errStale
+	})
 }
 
 // all runs a script for many places, and gives the answers to take, if not nil.
@@ -139,7 +166,7 @@ func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *in
 	return nil
 }
 
-// keep is the script to tell a slot about its topic. It also deletes ended tasks after their time and
+// keep is the script to tell a partition about its topic. It also deletes ended tasks after their time and
 // beyond a bound, at most limit of each state.
 func (k kept) keep(at *place, limit int, most bound) *invocation {
 	retainDead := engine.CeilMillis(k.Topic.WithDefaults().RetainDead)
@@ -148,7 +175,7 @@ func (k kept) keep(at *place, limit int, most bound) *invocation {
 	return c
 }
 
-// says returns what a slot knows of its topic: the first arguments of make.lua and keep.lua.
+// says returns what a partition knows of its topic: the first arguments of make.lua and keep.lua.
 func (k kept) says() []any {
 	paused := 0
 	if k.Topic.Paused {
@@ -158,28 +185,14 @@ func (k kept) says() []any {
 	return []any{k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused}
 }
 
-// changeTopic returns nil if the caller must try again.
-func (e *Engine) changeTopic(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
-	topic, err := topic.In(now.Topic)
-	switch {
-	case err != nil:
-		return nil, err
-	case topic.Slots > now.Topic.Slots && now.Phase == moving:
-		return nil, e.moveAll(ctx, now)
-	case topic.Slots > now.Topic.Slots:
-		return e.startGrowth(ctx, now, topic)
-	}
-	return e.revise(ctx, now, topic)
-}
-
-// revise changes a topic, and tells its slots. It returns nil if the caller must try again.
+// revise changes a topic, and tells its partitions. It returns nil if the caller must try again.
 func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	rev, err := e.number(ctx, max(now.Rev, now.Gen))
 	if err != nil {
 		return nil, err
 	}
-	to := now.kept
-	to.Topic, to.Rev = topic, rev
+	to := now.with(topic)
+	to.Rev = rev
 	next, err := e.change(ctx, now, to)
 	if err != nil || next == nil {
 		return nil, err
@@ -188,7 +201,6 @@ func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*
 		return nil, err
 	}
 	next = e.learn(next)
-	next.hints.reset()
 	return next, e.all(ctx, next.places, func(at *place) *invocation { return to.keep(at, 0, unbound) }, nil)
 }
 
@@ -270,13 +282,10 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if l.Phase != dropping && !l.Phase.usable() {
-			if err := e.finish(ctx, l); err != nil {
+		if l.Phase != dropping {
+			if err := l.Phase.check(name); err != nil {
 				return err
 			}
-			continue
-		}
-		if l.Phase != dropping {
 			to := l.kept
 			to.Phase = dropping
 			if l, err = e.change(ctx, l, to); err != nil {
@@ -292,13 +301,13 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	}
 }
 
-// drop deletes the slots of a topic in phase dropping, then the topic.
+// drop deletes the partitions of a topic in phase dropping, then the topic.
 func (e *Engine) drop(ctx context.Context, l *layout) error {
 	e.forget(l.Topic.Name)
-	if err := e.step("drop slots"); err != nil {
+	if err := e.step("drop parts"); err != nil {
 		return err
 	}
-	if err := e.dropSlots(ctx, slices.Concat(l.old, l.places)); err != nil {
+	if err := e.dropParts(ctx, slices.Concat(e.oldPlaces(l), l.places)); err != nil {
 		return err
 	}
 	if err := e.step("drop topic"); err != nil {
@@ -314,7 +323,7 @@ func (e *Engine) drop(ctx context.Context, l *layout) error {
 	return err
 }
 
-func (e *Engine) dropSlots(ctx context.Context, places []*place) error {
+func (e *Engine) dropParts(ctx context.Context, places []*place) error {
 	return e.all(ctx, places, func(at *place) *invocation {
 		return invoke(scriptDrop, at, tombstone.Milliseconds())
 	}, nil)

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	keepTasks = 256  // tasks of one kind and slot deleted by one script
-	lookSlots = 1024 // slots to look at before any of them is kept
+	keepTasks = 256  // tasks of one kind and partition deleted by one script
+	lookParts = 1024 // partitions to look at before any of them is kept
 )
 
 // Upkeep implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
-// Each call looks at all slots, many in one run of a script. The
-// slots with something to do have runs of their own.
+// Each call looks at all partitions, many in one run of a script. The
+// partitions with something to do have runs of their own.
 func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
@@ -25,18 +25,18 @@ func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	var failed error // a topic with an error holds up no other
 	ready := layouts[:0]
 	for _, read := range layouts {
-		l, err := e.advance(ctx, read, &swept)
-		failed = errors.Join(failed, err)
-		if l != nil {
+		l, err := e.current(ctx, read)
+		failed = errors.Join(failed, absent(err))
+		if err == nil {
 			ready = append(ready, l)
 		}
 	}
 	bounds, err := e.bounds(ctx, ready)
 	failed = errors.Join(failed, err)
 	for len(ready) > 0 {
-		group, slots := 0, 0
-		for group < len(ready) && slots < lookSlots {
-			slots += len(ready[group].places)
+		group, partitions := 0, 0
+		for group < len(ready) && partitions < lookParts {
+			partitions += len(ready[group].places)
 			group++
 		}
 		failed = errors.Join(failed, e.upkeepOf(ctx, ready[:group], bounds, &swept))
@@ -45,38 +45,17 @@ func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	return swept, failed
 }
 
-// advance goes on with the changes of a topic. It returns nil if its slots can't be kept now.
-func (e *Engine) advance(ctx context.Context, read *layout, swept *engine.Swept) (*layout, error) {
-	l, err := e.current(ctx, read)
-	if errors.Is(err, engine.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	more, err := e.migrateSome(ctx, l, nil)
-	swept.More = swept.More || more
-	if errors.Is(err, errStale) {
-		swept.More = true
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
 // current returns the known layout of a topic if the one just read is the same. Otherwise it reads
 // the topic again. So it does in a Cluster: the server of the topics may have lost changes.
 func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 	known := e.known(read.Topic.Name)
-	if read.Phase.usable() && known != nil && known.raw == read.raw && !e.redis.Clustered() {
+	if known != nil && known.raw == read.raw && !e.redis.Clustered() {
 		return known, nil
 	}
 	return e.reload(ctx, read.Topic.Name)
 }
 
-// upkeepOf keeps the slots of some topics.
+// upkeepOf keeps the partitions of some topics.
 func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*place]bound, swept *engine.Swept) (failed error) {
 	var looks []*invocation
 	for _, l := range layouts {
@@ -86,15 +65,15 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*pl
 	}
 	_ = e.run(ctx, looks) // each call has its own error
 	for _, l := range layouts {
-		failed = errors.Join(failed, e.keepSlots(ctx, l, looks[:len(l.places)], bounds, swept))
+		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.places)], bounds, swept))
 		looks = looks[len(l.places):]
 	}
 	return failed
 }
 
-// keepSlots keeps the slots of a topic with a bound, and those with something to do by their looks. It mends
-// slots that refuse: nobody else may ask them.
-func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, swept *engine.Swept) error {
+// keepParts keeps the partitions of a topic with a bound, and those with something to do by their looks. It mends
+// partitions that refuse: nobody else may ask them.
+func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, swept *engine.Swept) error {
 	var places []*place
 	var failure error
 	mostDead := l.mostDead(looks)
@@ -132,8 +111,8 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 	return cmp.Or(failure, err)
 }
 
-// mostDead returns how many dead tasks a slot may keep, by the looks at all slots. If there are more than
-// Topic.MaxDead, the slots with the most lose first: tasks with the same text in braces are in one slot.
+// mostDead returns how many dead tasks a partition may keep, by the looks at all partitions. If there are more than
+// Topic.MaxDead, the partitions with the most lose first: tasks with the same text in braces are in one partition.
 func (k kept) mostDead(looks []*invocation) int64 {
 	var sizes []int64
 	var total int64
@@ -150,7 +129,7 @@ func (k kept) mostDead(looks []*invocation) int64 {
 	return waterFill(sizes, most-1) + 1 // rounded up
 }
 
-// look is the script to find out whether keep has anything to do in a slot.
+// look is the script to find out whether keep has anything to do in a partition.
 func (k kept) look(at *place) *invocation {
 	topic := k.Topic.WithDefaults()
 	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead))

@@ -175,32 +175,33 @@ func TestSlotsKeepTheLaterChangeOfATopic(t *testing.T) {
 	require.Empty(t, expire(t, e, engine.Ask{Max: 1}).Leased, "it is paused")
 }
 
-// Two processes do the same growth. One is slow, and crashes then.
+// Two processes migrate the same topic of a version before. One is slow, and crashes then.
 func TestSlotsThatWereMadeAreNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{PollInterval: -1})
 	second := openEngine(t, server, redis.Config{Prefix: e.Prefix()})
 	withTopic(t, e, engine.Topic{Slots: 1})
+	growBefore(t, server.client(t), e, 2)
 	crash := errors.New("crash")
 	e.OnStep(func(name string) (err error) {
 		switch name {
 		case "sealed":
-			_, err = second.Pause(ctx, "orders", true) // after the rest of the growth
+			_, err = second.Pause(ctx, "orders", true) // after the rest of the migration
 		case "made":
 			err = crash
 		}
 		return err
 	})
-	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 2}, false)
-	require.ErrorIs(t, err, crash)
+	require.ErrorIs(t, err1(e.Get(ctx, []engine.Key{key("1")})), crash)
 	for slot := range 2 {
 		meta := strings.TrimSuffix(second.SlotKey("orders", slot), "s") + "m"
 		require.Equal(t, "1", server.client(t).HGet(ctx, meta, "paused").Val(), "slot %d is paused", slot)
 	}
 }
 
-// A server has lost slots, or one slot's growth, and nobody asks for their tasks.
+// A server has lost partitions, or a version before has sealed some and its change of the topic was lost. Nobody asks for
+// their tasks.
 func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)

@@ -102,7 +102,7 @@ func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due fu
 		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
 	}
 	if first >= 0 {
-		l.hints.set(c.at.slot, first)
+		l.hints.set(c.at.part, first)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 					due := integer(found[2])
 					answers[i].Version, answers[i].Due = number7(text(found[1])), time.UnixMilli(due)
 					if wakes {
-						l.hints.set(c.at.slot, due)
+						l.hints.set(c.at.part, due)
 					}
 				}
 			}
@@ -191,7 +191,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 	}
 }
 
-// Get is engine.Engine's. If some slots fail and others answer, the error wraps ErrPartial.
+// Get is engine.Engine's. If some partitions fail and others answer, the error wraps ErrPartial.
 func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
@@ -221,13 +221,13 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 	}))
 }
 
-// verb is something to be done to tasks, slot by slot.
+// verb is something to be done to tasks, partition by partition.
 type verb struct {
 	count int
 	key   func(i int) engine.Key
 	empty bool                                   // a missing topic has no tasks and is no error
 	size  func(i int) int                        // bytes, if not nil
-	begin func(at *place, count int) *invocation // of at most so many tasks of a slot
+	begin func(at *place, count int) *invocation // of at most so many tasks of a partition
 	add   func(c *invocation, i int)             // one more task
 	ready func(c *invocation)                    // after the last task, if not nil
 	take  func(l *layout, c *invocation) error   // the answer
@@ -260,32 +260,10 @@ func (v verb) rounds() []map[string][]int {
 	return rounds
 }
 
-// eachOf does a verb to tasks of one topic, and again to tasks of slots that have refused. It adds
+// eachOf does a verb to tasks of one topic, and again to tasks of partitions that have refused. It adds
 // the failures to lost.
 func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, lost *losses) {
 	err := e.using(ctx, topic, func(l *layout) error {
-		if l.old != nil {
-			ids := make([]string, len(tasks))
-			for j, i := range tasks {
-				ids[j] = v.key(i).ID
-			}
-			away, err := e.migrateIDs(ctx, l, ids)
-			if err != nil {
-				return err
-			}
-			brought := tasks[:0:0]
-			for j, i := range tasks {
-				if err := away[engine.Slot(ids[j], len(l.old))]; err != nil {
-					lost.add([]int{i}, err)
-				} else {
-					brought = append(brought, i)
-				}
-			}
-			tasks = brought
-			if err := e.step("verb"); err != nil {
-				return err
-			}
-		}
 		calls := v.calls(l, tasks)
 		_ = e.run(ctx, calls) // each call has an error of its own
 		tasks = tasks[:0:0]
@@ -316,30 +294,30 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 
 // calls returns the scripts for tasks, of bounded size.
 func (v verb) calls(l *layout, tasks []int) []*invocation {
-	slots := make([]int, len(tasks))
+	parts := make([]int, len(tasks))
 	left := make([]int, len(l.places))
 	for j, i := range tasks {
-		slots[j] = l.slot(v.key(i).ID).slot
-		left[slots[j]]++
+		parts[j] = l.place(v.key(i).ID).part
+		left[parts[j]]++
 	}
 	open := make([]*invocation, len(l.places))
 	var calls []*invocation
 	for j, i := range tasks {
-		slot, size := slots[j], 0
+		part, size := parts[j], 0
 		if v.size != nil {
 			size = v.size(i)
 		}
-		c := open[slot]
+		c := open[part]
 		if c == nil || len(c.tasks) == batchTasks || c.Size+size > batchBytes {
-			count := min(left[slot], batchTasks)
-			c = v.begin(l.places[slot], count)
+			count := min(left[part], batchTasks)
+			c = v.begin(l.places[part], count)
 			c.tasks = make([]int, 0, count)
-			open[slot] = c
+			open[part] = c
 			calls = append(calls, c)
 		}
 		c.tasks = append(c.tasks, i)
 		c.Size += size
-		left[slot]--
+		left[part]--
 		v.add(c, i)
 	}
 	if v.ready != nil {
@@ -350,7 +328,7 @@ func (v verb) calls(l *layout, tasks []int) []*invocation {
 	return calls
 }
 
-// tries is how many times a topic is read again because a slot has refused.
+// tries is how many times a topic is read again because a partition has refused.
 const tries = 50
 
 // using calls do with a topic, and again as long as do returns stale.
@@ -377,5 +355,5 @@ func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error
 
 // wakePrefix is a message of the channel up to the time: see Wake.
 func wakePrefix(at *place) string {
-	return at.topic + "\n" + strconv.FormatInt(at.gen, 36) + "\n" + strconv.Itoa(at.slot) + "\n"
+	return at.topic + "\n" + strconv.FormatInt(at.gen, 36) + "\n" + strconv.Itoa(at.part) + "\n"
 }

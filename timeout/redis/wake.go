@@ -44,20 +44,20 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	}
 }
 
-// hear notes what a message says: topic, generation, slot and time.
+// hear notes what a message says: topic, generation, partition and time.
 func (e *Engine) hear(message string) (topic string, ok bool) {
 	parts := strings.Split(message, "\n")
 	if len(parts) != 4 {
 		return "", false
 	}
-	slot, err := strconv.Atoi(parts[2])
+	partition, err := strconv.Atoi(parts[2])
 	at, err2 := strconv.ParseInt(parts[3], 10, 64)
-	if err != nil || err2 != nil || slot < 0 {
+	if err != nil || err2 != nil || partition < 0 {
 		return "", false
 	}
 	l := e.known(parts[0])
 	if l != nil && partOf(l.Gen) == parts[1] {
-		l.hints.set(slot, at)
+		l.hints.set(partition, at)
 	}
 	return parts[0], true
 }

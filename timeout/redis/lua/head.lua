@@ -1,7 +1,7 @@
--- The keys of a slot. All have its hash tag, so they are on one server. s, p, f, d and r
+-- The keys of a partition. All have its hash tag, so they are on one server. s, p, f, d and r
 -- are the sets of ids by state, in the order of timeout.State, with what Task.Until is as the
--- score; b holds the bodies, a what is known of attempts, m the slot's own fields, and t the
--- ids from the slots of before the topic grew. The script is for one slot, with its
+-- score; b holds the bodies, a what is known of attempts, m the partition's own fields, and t the
+-- ids from the partitions of before the topic grew. The script is for one partition, with its
 -- arguments in ARGV.
 local sets
 local function chosen() sets = {s, p, f, d, r} end
@@ -20,7 +20,7 @@ local function clock()
   return moment
 end
 
--- numbers takes count numbers, and returns the one before them. last is the slot's last one. The clock
+-- numbers takes count numbers, and returns the one before them. last is the partition's last one. The clock
 -- in microseconds is another bound: a server may have lost its last writes, in a crash or a failover,
 -- and gives no number a second time.
 local function numbers(last, count)
@@ -30,7 +30,7 @@ local function numbers(last, count)
   return before
 end
 
--- A slot answers "gone" if it was never made or has lost its data, and "sealed" if it accepts nothing
+-- A partition answers "gone" if it was never made or has lost its data, and "sealed" if it accepts nothing
 -- any more. The client looks at the topic again. Nothing has been done then.
 local function refusal(meta)
   if not meta[1] then return 'gone' end
@@ -131,7 +131,7 @@ end
 local forever = 4294967295
 local function lasting(lease) return math.min(tonumber(lease), forever) end
 
--- earlier tells the listeners if the first time of the slot will be an earlier one.
+-- earlier tells the listeners if the first time of the partition will be an earlier one.
 local function earlier(channel, message, at)
   if channel == '' then return end
   local head = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2]

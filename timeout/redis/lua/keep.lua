@@ -1,5 +1,5 @@
 -- keep(rev, attempts, retain, paused, limit, retain of the dead, most done, most dead, most removed): takes over
--- what a topic says, if that is newer than what the slot knows. It deletes ended tasks after their time, and the
+-- what a topic says, if that is newer than what the partition knows. It deletes ended tasks after their time, and the
 -- oldest beyond the most, at most limit of each state. It returns whether there may be more to do, and how many
 -- dead ones it has deleted.
 local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain')

@@ -1,6 +1,6 @@
--- list(state, limit, score, id, room, brief): what comes after (score, id) in a set. Bodies have no more bytes than
--- there is room, but for the first one. A lost body is empty. If brief is 1, the answer has sizes in place of the
--- payloads. Room counts all the same: the script reads whole bodies.
+-- list(state, limit, score, id, room, brief): what comes after (score, id) in a set, or without a score the first
+-- ones. Bodies have no more bytes than there is room, but for the first one. A lost body is empty. If brief is 1, the
+-- answer has sizes in place of the payloads. Room counts all the same: the script reads whole bodies.
 local refused = refusal(call('HMGET', m, 'n', 'z'))
 if refused then return refused end
 
@@ -16,7 +16,27 @@ local function head(body)
   return at + size
 end
 
-local found = after(sets[tonumber(ARGV[1])], tonumber(ARGV[2]), ARGV[3], ARGV[4])
+-- above tells whether an id comes after the given one. Redis orders equal scores by the bytes of the members. Lua's own
+-- comparison does as the server's locale says.
+local set, score, last = sets[tonumber(ARGV[1])], ARGV[3], ARGV[4]
+local function above(id)
+  for i = 1, math.min(#id, #last) do
+    local x, y = byte(id, i), byte(last, i)
+    if x ~= y then return x > y end
+  end
+  return #id > #last
+end
+
+local first = 0
+if score ~= '' then
+  local stop = 0
+  first, stop = call('ZCOUNT', set, '-inf', '(' .. score), call('ZCOUNT', set, '-inf', score)
+  while first < stop do -- the first one after it of the same score
+    local middle = math.floor((first + stop) / 2)
+    if above(call('ZRANGE', set, middle, middle)[1]) then stop = middle else first = middle + 1 end
+  end
+end
+local found = call('ZRANGE', set, first, first + ARGV[2] - 1, 'WITHSCORES')
 local ids, scores, bodies, records, sizes = {}, {}, {}, {}, {}
 local room = tonumber(ARGV[5])
 for i = 1, #found, 2 do

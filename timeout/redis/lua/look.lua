@@ -1,5 +1,5 @@
--- look(rev, retain of the dead): whether keep has anything to do in a slot, 1 or 0, and how many dead tasks
--- there are. It changes nothing. Few keys and no head: it runs often, on slots with nothing to do.
+-- look(rev, retain of the dead): whether keep has anything to do in a partition, 1 or 0, and how many dead tasks
+-- there are. It changes nothing. Few keys and no head: it runs often, on partitions with nothing to do.
 local call = redis.call
 local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain')
 if not meta[1] then return 'gone' end
