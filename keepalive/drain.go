@@ -59,18 +59,26 @@ func (k *Keeper) drain(ctx context.Context, spread time.Duration, told func()) e
 		hurry()
 		told()
 	}
-	for k.remaining() > 0 {
+	for leaving = unended(leaving); k.remaining() > 0 || len(leaving) > 0; leaving = unended(leaving) {
 		if !wait(drainPoll) {
 			if hurry(); ctx.Err() != nil {
 				k.awaitFarewells(leaving)
 			}
-			return k.notDrained(ctx, cut)
+			return k.notDrained(ctx, cut, leaving)
 		}
 	}
 	if cut > 0 {
-		return k.notDrained(ctx, cut)
+		return k.notDrained(ctx, cut, nil)
 	}
 	return nil
+}
+
+// unended returns connections without the first ones, as far as they have ended.
+func unended(guards []*Guard) []*Guard {
+	for len(guards) > 0 && guards[0].hasEnded() {
+		guards = guards[1:]
+	}
+	return guards
 }
 
 // awaitExchanges waits until a program that is told drops no exchange: net/http answers no request after that unless it
@@ -115,14 +123,17 @@ func next(guards []*Guard, from int, isAwaited func(*Guard) bool) int {
 }
 
 // sayGoodbye dismisses all connections, evenly spread over a time: in each tick as many as are
-// due by then, until none is left or waiting is cut short. It returns those dismissed. It misses
-// nobody: a connection not seen by it has joined later, and admit sees the drain.
+// due by then, until none is left or waiting is cut short. It returns those dismissed, and those that have left by
+// themselves if none is left. It misses nobody: a connection not seen by it has joined later, and admit sees the drain.
 func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) (dismissed []*Guard) {
 	guards := slices.Collect(k.Guards())
 	begin, tick := time.Now(), k.policy.Load().Tick
 	for i, g := range guards {
 		for time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {
-			if k.remaining() == 0 || !wait(min(tick, drainPoll)) {
+			if k.remaining() == 0 {
+				return guards
+			}
+			if !wait(min(tick, drainPoll)) {
 				return guards[:i]
 			}
 		}
@@ -147,10 +158,7 @@ func (k *Keeper) hurry(dismissed []*Guard) (cut int) {
 // awaitFarewells waits for the end of dismissed connections that were hurried.
 func (k *Keeper) awaitFarewells(dismissed []*Guard) {
 	for end := time.Now().Add(2 * k.policy.Load().Closing.Timeout); time.Now().Before(end); time.Sleep(drainPoll) {
-		for len(dismissed) > 0 && dismissed[0].hasEnded() {
-			dismissed = dismissed[1:]
-		}
-		if len(dismissed) == 0 && k.unclosed.Load() == 0 {
+		if dismissed = unended(dismissed); len(dismissed) == 0 && k.unclosed.Load() == 0 {
 			return
 		}
 	}
@@ -166,8 +174,11 @@ func (k *Keeper) Resume() {
 // farewell under way. One that is just ending may count twice.
 func (k *Keeper) remaining() int { return k.Len() + int(k.unclosed.Load()) }
 
-func (k *Keeper) notDrained(ctx context.Context, cut int) error {
-	n := k.remaining()
+// notDrained returns the error of a drain that is over, or nil. Of the dismissed connections, one that its program has closed
+// is still there until OnClose has returned.
+func (k *Keeper) notDrained(ctx context.Context, cut int, dismissed []*Guard) error {
+	dismissed = slices.DeleteFunc(dismissed, (*Guard).hasEnded)
+	n := max(k.remaining(), len(dismissed))
 	switch {
 	case n == 0 && cut == 0:
 		return nil

@@ -458,3 +458,52 @@ func TestExchangesMayBeginAfterTheMaximumAge(t *testing.T) {
 		})
 	}
 }
+
+// The program closes a connection as it was told, or before, and its own goroutine calls OnClose, as that of net/http
+// does. Who has called Drain may end what OnClose uses.
+func TestADrainWaitsForOnCloseOfWhoLeavesByItself(t *testing.T) {
+	slowly := func(k *Keeper, during time.Duration) *atomic.Int32 {
+		var closed atomic.Int32
+		cfg := k.Config()
+		cfg.OnClose = func(any, Reason) {
+			time.Sleep(during)
+			closed.Add(1)
+		}
+		require.NoError(t, k.Update(cfg))
+		return &closed
+	}
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		closed := slowly(k, time.Minute)
+		conn, _ := pipe(k)
+		Of(conn).Binding().Exchanges(func() { go conn.Close() }, nil)
+		require.NoError(t, k.Drain(t.Context(), 0))
+		require.EqualValues(t, 1, closed.Load())
+		require.Equal(t, map[Reason]uint64{ReasonDrain: 1}, k.Stats().Closed)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		closed := slowly(k, time.Minute)
+		for range 3 {
+			conn, _ := pipe(k)
+			time.AfterFunc(time.Second, func() { _ = conn.Close() })
+		}
+		require.NoError(t, k.Drain(t.Context(), time.Hour))
+		require.EqualValues(t, 3, closed.Load())
+	})
+	synctest.Test(t, func(t *testing.T) { // too slow: the drain says so
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		closed := slowly(k, time.Hour)
+		conn, _ := pipe(k)
+		Of(conn).Binding().Exchanges(func() { go conn.Close() }, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := k.Drain(ctx, 0)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "1 connections left")
+		require.Zero(t, closed.Load())
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 1, closed.Load())
+		require.NoError(t, k.Drain(t.Context(), 0))
+	})
+}
