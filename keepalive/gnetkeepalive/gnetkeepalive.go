@@ -160,9 +160,8 @@ func (h *handler) close(c gnet.Conn, b adapter.Binding, err error, tell func(gne
 		err = reason
 	}
 	h.loops.leave(c.EventLoop())
-	action := tell(c, err)
 	if released || reason != nil {
-		b.Closed(byPeer)
+		defer b.Closed(byPeer) // even after a panic: the program may recover, and drains wait for the end
 	}
-	return action
+	return tell(c, err)
 }

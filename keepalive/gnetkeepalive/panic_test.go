@@ -139,3 +139,30 @@ func TestPanicsOfKeyAndPressure(t *testing.T) {
 		require.True(t, strings.Contains(log.String(), word), word)
 	}
 }
+
+// recovering is what a program may have around the wrapped handler.
+type recovering struct{ gnet.EventHandler }
+
+func (r recovering) OnClose(c gnet.Conn, err error) gnet.Action {
+	defer func() { _ = recover() }()
+	return r.EventHandler.OnClose(c, err)
+}
+
+// The handler's own OnClose panics: the connection has ended nevertheless, and nobody waits for it.
+func TestAPanicInTheHandlersOnCloseIsAnEnd(t *testing.T) {
+	t.Parallel()
+	ends := make(chan keepalive.Reason, 2)
+	k := newKeeper(t, keepalive.Config{Timeout: time.Hour, OnClose: func(_ any, why keepalive.Reason) { ends <- why }})
+	a := &app{booted: make(chan booted, 1), keeper: k, onClose: func(gnet.Conn, error) gnet.Action { panic("at the user") }}
+	e := run(t, "tcp://127.0.0.1:0", a, recovering{Wrap(a, k)}, gnet.WithNumEventLoop(1))
+	left, shed := e.dial(t), e.dial(t)
+	say(t, left, "here")
+	say(t, shed, "here")
+	require.NoError(t, left.Close())
+	require.Equal(t, keepalive.ReasonPeer, <-ends)
+	n, err := k.Shed(t.Context(), keepalive.Shed{Count: 1})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, keepalive.ReasonShed, <-ends)
+	require.Zero(t, k.Stats().Leaving)
+}
