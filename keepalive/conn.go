@@ -327,8 +327,8 @@ func (c *conn) End(_ adapter.Binding, e adapter.Ending) {
 	c.ended.Store(uint32(reason))
 	layered := c.isLayered() // its last words may have to wait, as those of TLS
 	if up == nil && len(e.Farewell) == 0 && mode != CloseHalf && !layered {
+		defer g.closed(reason) // even after a panic of the connection inside
 		c.shut(mode)
-		g.closed(reason)
 		return
 	}
 	go func() {

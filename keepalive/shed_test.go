@@ -81,6 +81,27 @@ func TestShedWaitsForOnClose(t *testing.T) {
 	})
 }
 
+// closePanics is a connection of another package.
+type closePanics struct{ net.Conn }
+
+func (closePanics) Close() error { panic("in the connection inside") }
+
+func TestShedDoesNotWaitForAConnectionThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closings
+		k := newKeeper(t, Config{Timeout: time.Hour, OnClose: c.add, Logger: slog.New(slog.DiscardHandler)})
+		inner, _ := net.Pipe()
+		conn := k.Conn(closePanics{inner})
+		n, err := k.Shed(t.Context(), Shed{Count: 1})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, []closing{{conn, ReasonShed}}, c.list())
+		require.Zero(t, k.Stats().Leaving)
+		require.EqualValues(t, 1, k.Stats().Panics)
+		require.NoError(t, inner.Close())
+	})
+}
+
 func TestShedInNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour})
