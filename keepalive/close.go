@@ -91,7 +91,7 @@ func (g *Guard) closed(reason Reason) {
 		g.endsSilence(now.Sub(rules.Time(touched)), false)
 	}
 	k.ages.observe(age)
-	g.end(reason)
+	g.leaveKeeper(reason)
 	if k.log.Enabled(context.Background(), slog.LevelDebug) {
 		k.log.Debug("keepalive: closed a connection", "reason", reason.String(), "remote", g.knownRemote())
 	}
@@ -107,15 +107,15 @@ func (g *Guard) closed(reason Reason) {
 	k.callWatchers(g, reason, age)
 }
 
-// forget is closed for a connection that stays open, or was never the program's: OnClose hears nothing.
+// forget ends a guard as closed does, for a connection that stays open, or was never the program's: OnClose hears nothing.
 func (g *Guard) forget(why error) {
-	g.end(why)
+	g.leaveKeeper(why)
 	g.setFlag(flagEnded, true)
 }
 
-// end takes a connection off the count of its key and ends its context, after its guarding has
+// leaveKeeper takes a connection off the count of its key and ends its context, after its guarding has
 // ended.
-func (g *Guard) end(why error) {
+func (g *Guard) leaveKeeper(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
 	member := g.setMember(nil)

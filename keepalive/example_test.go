@@ -260,7 +260,8 @@ func ExampleConfig_pressure() {
 	defer k.Close()
 }
 
-// A policy of the program's own: the average round trip of a connection is above a limit for too long.
+// A policy of the program's own: the average round trip of a connection is above a limit for too long. The program has no other
+// use for the Value of a connection.
 func slowRoundTrip(limit, during time.Duration) keepalive.Check {
 	return keepalive.Check{
 		Name:  "slow_round_trip",

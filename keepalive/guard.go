@@ -30,7 +30,7 @@ type Guard struct {
 	born    rules.Time
 	id      uint64 // see Info.ID
 
-	// mu guards the rules.State in more, and the fields below. The wheel may be called with it,
+	// mu guards the rules.State in rare, and the fields below. The wheel may be called with it,
 	// but no function of the user.
 	mu      sync.Mutex
 	remote  net.Addr      // of the peer, or nil while unknown
@@ -251,32 +251,32 @@ func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
 
 // makeRare returns the rare of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) makeRare() *rare {
-	m := g.rare.Load()
-	if m == nil {
-		m = new(rare)
-		m.limit.Store(int64(rules.Never))
-		g.rare.Store(m)
+	r := g.rare.Load()
+	if r == nil {
+		r = new(rare)
+		r.limit.Store(int64(rules.Never))
+		g.rare.Store(r)
 	}
-	return m
+	return r
 }
 
 // state returns the remembered state of the connection. mu must be held.
 func (g *Guard) state() rules.State {
-	if m := g.rare.Load(); m != nil {
-		return m.state
+	if r := g.rare.Load(); r != nil {
+		return r.state
 	}
 	return rules.State{}
 }
 
 // setState remembers a state, and the latest instant of the next decision. mu must be held.
 func (g *Guard) setState(s rules.State, limit rules.Time) {
-	m := g.rare.Load()
-	if m == nil && s == (rules.State{}) && limit == rules.Never {
+	r := g.rare.Load()
+	if r == nil && s == (rules.State{}) && limit == rules.Never {
 		return
 	}
-	m = g.makeRare()
-	m.state = s
-	m.limit.Store(int64(limit))
+	r = g.makeRare()
+	r.state = s
+	r.limit.Store(int64(limit))
 }
 
 // stall returns what was seen of the bytes that wait for the peer. mu must be held.
@@ -306,8 +306,8 @@ func (g *Guard) limit() time.Duration {
 	if g.generation.Load() != g.keeper.policy.Load().generation {
 		return 0
 	}
-	if m := g.rare.Load(); m != nil {
-		return time.Duration(m.limit.Load())
+	if r := g.rare.Load(); r != nil {
+		return time.Duration(r.limit.Load())
 	}
 	return time.Duration(rules.Never)
 }

@@ -92,7 +92,8 @@ func (m *member) key() string {
 	return m.group.key
 }
 
-// member returns what the connection counts for, or nil. It changes with shares.mu held only.
+// member returns what the connection counts for, or nil. It changes with shares.mu held only, but for the end of the connection:
+// leaveKeeper makes it nil, and then countFor reports false.
 func (g *Guard) member() *member {
 	g.mu.Lock()
 	defer g.mu.Unlock()

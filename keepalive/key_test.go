@@ -491,3 +491,64 @@ func TestASearchForRoomEnds(t *testing.T) {
 		}
 	})
 }
+
+// Whatever comes together with what: a connection counts once, and no count is left when all have ended, or when the Keeper has.
+func TestNoCountIsLostOrGivenBackTwice(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		k, err := New(Config{
+			Timeout: time.Hour, Tick: ms,
+			Room:    Room{MaxConns: 60, MaxPerKey: 20, MaxPerUser: 10, Full: FullEvict, MinIdle: ms},
+			Closing: Closing{Farewell: func(any, Reason) []byte { return []byte("bye") }, Timeout: ms},
+		})
+		require.NoError(t, err)
+		address := func(n int) net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, byte(n)), Port: 1} }
+		var goes, all sync.WaitGroup
+		for i := range 8 {
+			goes.Go(func() {
+				for j := range 100 {
+					inner, _ := net.Pipe()
+					c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted()}
+					g := c.guard
+					if k.Bind(g, c, c, []net.Addr{nil, address(i % 3)}[j%2]) != nil {
+						continue
+					}
+					for n := range 3 {
+						all.Go(func() {
+							switch (i + j + n) % 5 {
+							case 0:
+								_ = g.SetKey(strconv.Itoa(j % 4))
+								_ = g.Binding().Move(address(j % 4))
+							case 1:
+								_ = g.Binding().Identify(address(j % 4))
+								_ = g.SetKey("")
+							case 2:
+								g.Close(ReasonLocal)
+							case 3:
+								_ = g.SetKey(strconv.Itoa(n))
+								_ = c.Close()
+							default:
+								_ = g.Binding().Move(address(n))
+								_ = g.SetKey("ann")
+							}
+						})
+					}
+				}
+			})
+		}
+		if closes {
+			time.Sleep(ms)
+			require.NoError(t, k.Close())
+		}
+		goes.Wait()
+		all.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), eternal)
+		if !closes {
+			require.NoError(t, k.Drain(ctx, 0))
+		}
+		cancel()
+		require.Eventually(t, func() bool { return k.Stats().Leaving == 0 }, eternal, ms)
+		require.Zero(t, k.shares.keys())
+		require.Zero(t, k.shares.groups.Len())
+		require.NoError(t, k.Close())
+	}
+}

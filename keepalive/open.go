@@ -61,7 +61,7 @@ func (g *Guard) open(p *policy) {
 	}
 	e.CheckAt = g.checksNow(p, g.born)
 	s := rules.Open(&p.rules, e)
-	g.setState(s, rules.Limit(&p.rules, s, e)) // makes more for MinBeat: its window has an end
+	g.setState(s, rules.Limit(&p.rules, s, e))
 	g.generation.Store(p.generation)
 }
 

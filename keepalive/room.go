@@ -180,8 +180,8 @@ func (k *Keeper) measure(p Pressure) float64 {
 // have all the room there is. A key is forgotten with its last connection. The zero shares is
 // empty and ready to use. It must not be copied.
 //
-// A connection counts for its address, or for a key of SetKey: it has one member, which changes with mu held only. So two
-// changes at the same time leave no count behind. The empty address has no limit, and a nil member: remove accepts
+// A connection counts for its address, or for a key of SetKey: it has one member, which changes with mu held only, see
+// Guard.member. So two changes at the same time leave no count behind. The empty address has no limit, and a nil member: remove accepts
 // that. A touch needs none of this.
 type shares struct {
 	mu        sync.Mutex                  // no function of the user is called with it

@@ -27,11 +27,11 @@ type extras struct {
 
 // extrasLocked returns the extras of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) extrasLocked() *extras {
-	m := g.makeRare()
-	if m.extras == nil {
-		m.extras = new(extras)
+	r := g.makeRare()
+	if r.extras == nil {
+		r.extras = new(extras)
 	}
-	return m.extras
+	return r.extras
 }
 
 // noExtras are the extras of connections without any.
@@ -39,8 +39,8 @@ var noExtras extras
 
 // extrasNow returns the extras of the connection to read: zero ones if it has none. mu must be held.
 func (g *Guard) extrasNow() *extras {
-	if m := g.rare.Load(); m != nil && m.extras != nil {
-		return m.extras
+	if r := g.rare.Load(); r != nil && r.extras != nil {
+		return r.extras
 	}
 	return &noExtras
 }
@@ -183,8 +183,8 @@ func (g *Guard) change(change func(*rules.State)) error {
 
 // limitNow returns the latest instant of the next decision. mu must be held.
 func (g *Guard) limitNow() rules.Time {
-	if m := g.rare.Load(); m != nil {
-		return rules.Time(m.limit.Load())
+	if r := g.rare.Load(); r != nil {
+		return rules.Time(r.limit.Load())
 	}
 	return rules.Never
 }

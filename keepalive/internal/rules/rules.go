@@ -31,7 +31,8 @@ package rules
 import "time"
 
 // State is what is remembered of a connection from one decision to the next. The zero
-// State is for a connection without a decision so far.
+// State is for a connection without a decision so far. Every connection with a policy has the memory of
+// all of it: so a policy that remembers more than an instant goes through Evidence and Outcome, as WriteStall does.
 type State struct {
 	Own      time.Duration // timeout of the connection's own, or 0
 	Holds    int32         // how often it is held

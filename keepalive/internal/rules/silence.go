@@ -152,7 +152,7 @@ func (d *decision) over(why Reason) Outcome {
 		return d.ignore(why)
 	case d.e.Retry > 0:
 		return d.enter(Leaving, why, d.e.Retry)
-	case d.p.Paced:
+	case d.p.Paced: // the state, if the pace does not allow it
 		d.enter(Leaving, why, d.now)
 	}
 	return Outcome{Do: Close, Why: why, Paced: d.p.Paced}

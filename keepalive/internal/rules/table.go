@@ -2,7 +2,8 @@ package rules
 
 // A rule is a policy as a deadline. A new policy is a rule, and a row of the table.
 type rule struct {
-	// next returns when there is something to be decided even if the connection is touched until then, or Never.
+	// next returns when there is something to be decided even if the connection is touched until then, or Never. It has the
+	// policy, the state and the evidence: Limit knows no instant.
 	next func() Time
 
 	// decide decides, from next on. It reports false to leave the decision to the rules below.
