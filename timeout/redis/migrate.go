@@ -141,7 +141,7 @@ func (e *Engine) migrateSome(ctx context.Context, l *layout, old *place) (more b
 		return false, err
 	}
 	for _, insert := range inserts {
-		if insert.Status != "" {
+		if insert.Status != "" && insert.Status != "settled" { // settled: the old slot's server has lost its last writes
 			return false, errStale
 		}
 	}

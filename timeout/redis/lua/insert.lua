@@ -1,9 +1,9 @@
 -- insert(from, id, state, score, body, record ...): takes over tasks of a sealed slot, each
--- of them once, and none that has lost its body.
+-- of them once, and none that has lost its body. It answers "settled" if all were taken over before.
 local meta = call('HMGET', m, 'n', 'z', 'from')
 local refused = refusal(meta)
 if refused then return refused end
-if meta[3] ~= ARGV[1] then return 'sealed' end
+if meta[3] ~= ARGV[1] then return 'settled' end
 for i = 2, #ARGV, 5 do
   local id = ARGV[i]
   if ARGV[i + 3] ~= '' and call('SADD', t, id) == 1 then
