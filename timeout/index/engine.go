@@ -27,9 +27,9 @@ type Config struct {
 	// is an error.
 	Scan time.Duration
 
-	// Limit is the largest number of a topic's tasks in one scan. If there are more, the next
-	// scan comes when about half of them are due. Zero means 100,000; a negative Limit is an
-	// error.
+	// Limit is the largest number of a topic's tasks in one scan. If there are more, or a scan takes
+	// longer than Patience, the next one comes when about half of those read are due. Zero means
+	// 100,000; a negative Limit is an error.
 	Limit int
 
 	// Patience is the longest time of a call of the index. After that, the index counts as away,

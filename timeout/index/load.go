@@ -78,7 +78,7 @@ func (e *Engine) unaligned() {
 // scan, and the horizon: it has seen all tasks due before then.
 func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
 	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
-	cursor := ""
+	cursor, began := "", time.Now()
 	for read := 0; ; {
 		limit := min(loadPage, e.cfg.Limit-read)
 		page, err := e.Upcoming(ctx, topic, slots, horizon, cursor, limit)
@@ -101,8 +101,8 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 		if page.Next == "" {
 			return next, horizon, nil
 		}
-		if read >= e.cfg.Limit {
-			// There are more tasks: read again when about half of these are due, but at most
+		if read >= e.cfg.Limit || time.Since(began) > e.cfg.Patience {
+			// There are more tasks, and the caller waits: read again when about half of these are due, but at most
 			// every minScan.
 			return now.Add(min(max(page.Until.Sub(now)/2, minScan), e.cfg.Scan)), page.Until, nil
 		}

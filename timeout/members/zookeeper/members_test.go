@@ -321,6 +321,36 @@ func TestAChangeWhileTheConnectionIsLostIsTold(t *testing.T) {
 	require.NoError(t, end())
 }
 
+// While the servers are away, a node is told in vain.
+func TestAChangeIsToldOnceTheServersAreBack(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Dial = wire.dial
+	m, other := openWith(t, s, cfg), open(t, s)
+	beat(t, other, "other", long)
+	changes, end := watch(m)
+	beat(t, m, "m", long)
+	changes.Await(t, "one at the beginning")
+	changes.Drain(300 * time.Millisecond)
+	for _, topics := range [][]string{{"orders"}, nil} {
+		wire.set(true)
+		changes.Await(t, "in vain")
+		_, err := other.Beat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
+		require.NoError(t, err)
+		changes.Drain(100 * time.Millisecond)
+		wire.set(false)
+		select {
+		case <-changes:
+		case <-time.After(20 * time.Second): // the other node leaves after a minute
+			require.Fail(t, "no change is told once they are back")
+		}
+		changes.Drain(300 * time.Millisecond)
+	}
+	require.NoError(t, end())
+}
+
 // When the leader goes, one of n nodes is told at once; the others see it in the list.
 func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
 	t.Parallel()

@@ -76,10 +76,13 @@ func (m *Members) watch(ctx context.Context, changed func()) {
 	w := &watch{m: m, s: s, changed: changed}
 	tell := time.NewTimer(0)
 	defer tell.Stop()
-	for {
+	for armed := false; ; {
 		var retry <-chan time.Time
-		if err := w.arm(ctx); err != nil {
+		before := armed
+		if armed = w.arm(ctx) == nil; !armed {
 			retry = time.After(again)
+		} else if !before {
+			tell.Reset(0) // changes may have been missed meanwhile
 		}
 		select {
 		case <-w.leader:
@@ -94,7 +97,7 @@ func (m *Members) watch(ctx context.Context, changed func()) {
 		case <-tell.C:
 			w.changed()
 		case <-retry:
-			tell.Reset(0) // changes may have been missed meanwhile
+			tell.Reset(0) // somebody who is not told of changes has to look
 		case <-s.dialer.lost:
 			return
 		case <-ctx.Done():
