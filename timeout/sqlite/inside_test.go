@@ -340,3 +340,23 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, batch.Next.IsZero() || batch.Next.After(batch.Now))
 }
+
+// Each call of Upkeep looks at all topics. With very many of them that takes longer than a deletion.
+func TestUpkeepServesManyTopicsInOneCall(t *testing.T) {
+	e, ctx := openInside(t), t.Context()
+	require.NoError(t, e.write(ctx, func(s *session) error {
+		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
+			INSERT INTO hw_topics (name, config) SELECT 'many ' || n, json_object('name', 'many ' || n) FROM n`, 3*chunk)
+		if err != nil {
+			return err
+		}
+		_, err = s.ExecContext(ctx, "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, 'x', 0, 3, 1, 1, 1 FROM hw_topics")
+		return err
+	}))
+	swept, err := e.Upkeep(ctx)
+	require.NoError(t, err)
+	require.False(t, swept.More)
+	left, err := column[int64](ctx, e.reader, "SELECT count(*) FROM hw_tasks")
+	require.NoError(t, err)
+	require.Equal(t, []int64{0}, left)
+}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -11,8 +14,10 @@ import (
 // The statements of Upkeep are for all topics: one for each topic costs more. The arguments are lists for json_each, with
 // a list for each topic or state, of the numbers that stand in the condition.
 const (
-	endedQuery  = "SELECT seq FROM json_each(?) AS t CROSS JOIN hw_tasks ON topic = t.value ->> 0 AND state = t.value ->> 1 AND (at, seq) <= (t.value ->> 2, t.value ->> 3)"
-	loggedQuery = "SELECT no FROM json_each(?) AS t CROSS JOIN hw_executions ON topic = t.value ->> 0 AND at <= t.value ->> 1"
+	isEnded     = "topic = t.value ->> 0 AND state = t.value ->> 1 AND (at, seq) <= (t.value ->> 2, t.value ->> 3)"
+	isLogged    = "topic = t.value ->> 0 AND at <= t.value ->> 1"
+	endedQuery  = "SELECT seq FROM json_each(?) AS t CROSS JOIN hw_tasks ON " + isEnded
+	loggedQuery = "SELECT no FROM json_each(?) AS t CROSS JOIN hw_executions ON " + isLogged
 	leasedQuery = "SELECT seq FROM hw_topics CROSS JOIN hw_tasks ON topic = no AND state = 2 AND at > ? + span"
 )
 
@@ -42,8 +47,14 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 			many int // with so many rows done there may be more to do
 			do   func() (int, error)
 		}{
-			{chunk, func() (int, error) { return e.deleteEnded(ctx, array(ended), names, &swept) }},
-			{chunk, func() (int, error) { return e.deleteSome(ctx, "hw_executions", "no", loggedQuery, array(logged)) }},
+			{chunk, func() (int, error) {
+				return e.eachOf(ctx, "hw_tasks", isEnded, array(ended), func(some string) (int, error) { return e.deleteEnded(ctx, some, names, &swept) })
+			}},
+			{chunk, func() (int, error) {
+				return e.eachOf(ctx, "hw_executions", isLogged, array(logged), func(some string) (int, error) {
+					return e.deleteSome(ctx, "hw_executions", "no", loggedQuery, some)
+				})
+			}},
 			{chunk, func() (int, error) { return e.bringBack(ctx) }},
 			{1, func() (int, error) { return e.clear(ctx) }},
 		} {
@@ -72,12 +83,28 @@ func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (place, error
 	return last, err
 }
 
+// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Upkeep. One that looks at
+// very many of them would hold up everybody.
+const fewTopics = 64
+
+// eachOf calls do for those of the lists that have rows, a few at a time. Their order is random, or a busy topic would always
+// come before others. It returns the greatest number of rows of a call.
+func (e *Engine) eachOf(ctx context.Context, table, condition, all string, do func(some string) (int, error)) (most int, err error) {
+	lists, err := column[string](ctx, e.reader, "SELECT value FROM json_each(?) AS t WHERE EXISTS (SELECT 1 FROM "+table+" WHERE "+condition+")", all)
+	rand.Shuffle(len(lists), func(i, j int) { lists[i], lists[j] = lists[j], lists[i] })
+	for some := range slices.Chunk(lists, fewTopics) {
+		done := 0
+		if err == nil {
+			done, err = do("[" + strings.Join(some, ",") + "]")
+		}
+		most = max(most, done)
+	}
+	return most, err
+}
+
 // deleteEnded deletes up to a chunk of ended tasks and their logs, the earliest of each topic and state first. It returns
 // their number.
 func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]string, swept *engine.Swept) (int, error) {
-	if some, err := column[int64](ctx, e.reader, endedQuery+" LIMIT 1", ended); err != nil || len(some) == 0 {
-		return 0, err
-	}
 	type gone struct {
 		topic int64
 		state engine.State
