@@ -20,9 +20,9 @@ const (
 // changed once, because it may have missed changes. It goes on when servers are away, and when
 // sessions end.
 func (m *Members) Watch(ctx context.Context, changed func()) error {
-	ended := make(chan struct{})
+	ended := make(chan error, 1)
 	watching := m.start(func() {
-		defer close(ended)
+		asked := ctx
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(m.life, cancel)()
@@ -37,14 +37,15 @@ func (m *Members) Watch(ctx context.Context, changed func()) error {
 			case <-ctx.Done():
 			}
 		}
+		if asked.Err() == nil { // seen before Close returns
+			ended <- engine.ErrClosed
+		}
+		close(ended)
 	})
-	if watching {
-		<-ended
-	}
-	if !watching || ctx.Err() == nil {
+	if !watching {
 		return engine.ErrClosed
 	}
-	return nil
+	return <-ended
 }
 
 // watch is the state of Watch for one connection, whose session ends with it. A node's session must
