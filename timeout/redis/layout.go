@@ -134,8 +134,12 @@ func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
 		if l.Phase.usable() {
 			return e.learn(l), nil
 		}
-		if err := e.finish(ctx, l); err != nil && (attempt == tries || !errors.Is(err, errStale)) {
+		switch err := e.finish(ctx, l); {
+		case err == nil:
+		case !errors.Is(err, errStale):
 			return nil, err
+		case attempt == tries:
+			return nil, changing(topic, attempt)
 		}
 		if err := redisrun.Pause(ctx, attempt); err != nil {
 			return nil, err
@@ -164,6 +168,11 @@ func (p phase) check(topic string) error {
 
 // errStale means a change of the topic since this process has read it: see using.
 var errStale = errors.New("timeout/redis: topic has changed")
+
+// changing is the error of a call that ends in place of another attempt.
+func changing(topic string, attempts int) error {
+	return fmt.Errorf("timeout/redis: topic %s has changed %d times during a call", topic, attempts)
+}
 
 // load1 reads a topic. In a Cluster all copies know of what it returns, as far as they answer.
 func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {

@@ -575,3 +575,23 @@ func TestTasksThatComeBackToAnOldSlotAreNotTakenOverTwice(t *testing.T) {
 		})
 	}
 }
+
+// A new slot refuses for good: somebody began to drop the topic, and that was lost. A call ends with an error that names the
+// topic, and the topic can be dropped.
+func TestAMigrationThatCanNotGoOnIsAnError(t *testing.T) {
+	t.Parallel()
+	client, cfg := sharedServer(t).client(t), redis.Config{Prefix: prefix(), PollInterval: -1}
+	restore(t, client, cfg.Prefix, "moving")
+	for _, meta := range client.Keys(ctx, cfg.Prefix+":{moving:*:m").Val() {
+		if client.HSetNX(ctx, meta, "z", 1).Val() {
+			require.NoError(t, client.Expire(ctx, meta, time.Hour).Err())
+		}
+	}
+	e := openEngine(t, sharedServer(t), cfg)
+	short, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := err1(e.Get(short, []engine.Key{{Topic: "moving", ID: "x"}}))
+	require.ErrorContains(t, err, "topic moving has changed 50 times")
+	require.NoError(t, e.DropTopic(ctx, "moving"))
+	require.ErrorIs(t, err1(e.Count(ctx, "moving")), engine.ErrNotFound)
+}

@@ -65,7 +65,7 @@ func clusterOf(cluster *testserver.Cluster) (*testserver.Cluster, []server) {
 }
 
 func (s server) client(t testing.TB) *goredis.Client {
-	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: time.Minute})
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -89,13 +89,13 @@ func (s server) sameClient(t testing.TB) *goredis.Client {
 	return known.(*goredis.Client)
 }
 
-// patient is the URL with a minute for each answer, unless it says otherwise. The default is three
-// seconds. After a longer stop of this process, answers of the meantime would be errors.
+// patient is the URL with a minute for each connection and answer, unless it says otherwise. The defaults are five and three
+// seconds. After a longer stop of this process, those of the meantime would be errors.
 func (s server) patient() string {
 	if strings.Contains(s.URL, "?") {
 		return s.URL
 	}
-	return s.URL + "?read_timeout=1m"
+	return s.URL + "?dial_timeout=1m&read_timeout=1m"
 }
 
 // info returns a figure of the server about itself.
@@ -143,7 +143,7 @@ func closed(t testing.TB, engine *redis.Engine) *redis.Engine {
 func doors(t testing.TB, servers []server) (doors []*goredis.ClusterClient) {
 	for _, s := range servers {
 		client := goredis.NewClusterClient(&goredis.ClusterOptions{
-			Addrs: []string{s.Addr}, ReadTimeout: time.Minute, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
+			Addrs: []string{s.Addr}, DialTimeout: time.Minute, ReadTimeout: time.Minute, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 		})
 		t.Cleanup(func() { client.Close() })
 		doors = append(doors, client)

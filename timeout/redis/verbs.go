@@ -344,7 +344,7 @@ func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error
 			return err
 		}
 		if attempt == tries {
-			return fmt.Errorf("timeout/redis: topic %s has changed %d times during a call", topic, attempt)
+			return changing(topic, attempt)
 		}
 		last = l
 		if err := redisrun.Pause(ctx, attempt); err != nil {
