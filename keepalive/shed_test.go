@@ -97,6 +97,7 @@ func TestShedDoesNotWaitForAConnectionThatPanics(t *testing.T) {
 		require.Equal(t, 1, n)
 		require.Equal(t, []closing{{conn, ReasonShed}}, c.list())
 		require.Zero(t, k.Stats().Leaving)
+		synctest.Wait() // the worker reports the panic after the end
 		require.EqualValues(t, 1, k.Stats().Panics)
 		require.NoError(t, inner.Close())
 	})
