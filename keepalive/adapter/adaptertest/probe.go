@@ -59,13 +59,17 @@ func answeredProbesKeep(r *rig, activity keepalive.Activity, answer string) {
 	r.serve(keepalive.Config{Activity: activity, Probe: keepalive.Probing{Send: p.send, After: timeout / 4}})
 	r.attempt(func() bool {
 		c := r.dial()
+		before := c.heard()
 		for n := range answers {
 			for p.count(c.conn) <= n {
-				if len(r.endsOf(c.conn)) > 0 {
-					require.Greater(r, p.count(c.conn), n, "the connection was closed without a probe")
+				if len(r.endsOf(c.conn)) > 0 && p.count(c.conn) <= n {
+					require.GreaterOrEqual(r, c.heard().done.Sub(before.begun), timeout,
+						"the connection was closed without a probe, and its last answer was in time")
+					return false
 				}
 				time.Sleep(ms)
 			}
+			before = c.heard()
 			if err := c.ask(answer); err != nil {
 				e := c.requireEnd(keepalive.ReasonNoAnswer)
 				require.GreaterOrEqual(r, e.at.Sub(c.heard().begun), timeout)
