@@ -14,6 +14,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
+	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/conns"
 	"github.com/heartwheel-go/heartwheel/keepalive/proxyprotocol"
 )
 
@@ -85,6 +86,21 @@ func hear(t testing.TB, c net.Conn, want string) {
 	_, err := io.ReadFull(c, said)
 	require.NoError(t, err)
 	require.Equal(t, want, string(said))
+}
+
+// The peer leaves before its header, and a goroutine of nbio's comes with bytes during the end.
+func TestBytesOfAConnectionWithoutAHeaderAreNotForTheProgram(t *testing.T) {
+	t.Parallel()
+	entered := make(chan bool, 1)
+	p := runProxied(t, nbio.Config{}, keepalive.Config{Timeout: eternal, OnClose: func(conn any, _ keepalive.Reason) {
+		late := []byte(alice + "late")
+		_, ok := conns.Enter(conn.(*nbio.Conn), &late)
+		entered <- ok
+	}}, here)
+	require.NoError(t, p.dial(t).Close())
+	require.False(t, receive(t, entered))
+	require.Empty(t, p.opened)
+	require.Empty(t, p.closed)
 }
 
 func TestTheClientCountsAndNotItsProxy(t *testing.T) {

@@ -25,7 +25,8 @@ type head struct {
 const (
 	awaited = iota // the header
 	opening        // the program is being told
-	told           // of the connection, or never
+	told           // of the connection
+	untold         // it has ended before, and the program never hears of it
 )
 
 // Accept is Open for an accepted connection, which may begin with a header. open tells the program, if it is not refused.
@@ -52,8 +53,11 @@ func Accept(k *keepalive.Keeper, nb *nbio.Conn, headers *proxyprotocol.Headers, 
 // named reads the header off the bytes that have come. It reports whether the program may have what is left of data.
 func (c *Conn) named(data *[]byte) bool {
 	h := c.head
-	if h == nil || h.stage.Load() != awaited {
+	switch {
+	case h == nil:
 		return true
+	case h.stage.Load() != awaited:
+		return h.stage.Load() != untold // nbio's goroutine may come with bytes of an ended one
 	}
 	h.part = append(h.part, *data...)
 	header, whole, err := h.headers.Parse(h.proxy, h.part[:min(len(h.part), proxyprotocol.MaxSize)])
@@ -103,6 +107,6 @@ func (h *head) ended(closed func()) (unknown, later bool) {
 		return false, false
 	}
 	h.closed = closed
-	unknown = h.stage.CompareAndSwap(awaited, told) && h.open != nil
+	unknown = h.stage.CompareAndSwap(awaited, untold) && h.open != nil
 	return unknown, h.stage.CompareAndSwap(opening, told)
 }
