@@ -298,18 +298,25 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	require.NoError(t, end())
 }
 
-func TestAChangeWhileTheConnectionIsLostIsTold(t *testing.T) {
-	t.Parallel()
+// watchByCable watches a node called other, by a cable that can be cut. No change of before is left.
+func watchByCable(t *testing.T) (wire *cable, other *zookeeper.Members, changes memberstest.Changes, end func() error) {
+	t.Helper()
 	s := testserver.SharedZooKeeper(t)
-	wire := &cable{}
+	wire = &cable{}
 	cfg := config(t)
 	cfg.Dial = wire.dial
 	m, other := openWith(t, s, cfg), open(t, s)
 	beat(t, other, "other", long)
-	changes, end := watch(m)
+	changes, end = watch(m)
 	beat(t, m, "m", long)
 	changes.Await(t, "one at the beginning")
 	changes.Drain(300 * time.Millisecond)
+	return wire, other, changes, end
+}
+
+func TestAChangeWhileTheConnectionIsLostIsTold(t *testing.T) {
+	t.Parallel()
+	wire, other, changes, end := watchByCable(t)
 	for _, topics := range [][]string{{"orders"}, nil} {
 		wire.set(true)
 		_, err := other.Beat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
@@ -324,16 +331,7 @@ func TestAChangeWhileTheConnectionIsLostIsTold(t *testing.T) {
 // While the servers are away, a node is told in vain.
 func TestAChangeIsToldOnceTheServersAreBack(t *testing.T) {
 	t.Parallel()
-	s := testserver.SharedZooKeeper(t)
-	wire := &cable{}
-	cfg := config(t)
-	cfg.Dial = wire.dial
-	m, other := openWith(t, s, cfg), open(t, s)
-	beat(t, other, "other", long)
-	changes, end := watch(m)
-	beat(t, m, "m", long)
-	changes.Await(t, "one at the beginning")
-	changes.Drain(300 * time.Millisecond)
+	wire, other, changes, end := watchByCable(t)
 	for _, topics := range [][]string{{"orders"}, nil} {
 		wire.set(true)
 		changes.Await(t, "in vain")
