@@ -69,11 +69,7 @@ func InFolder(root, folder string) (Package, error) {
 
 // Build builds the tests of a package as scripts/gotest does, by scripts/with and with more flags of go test.
 func Build(with string, p Package, file string, flags ...string) error {
-	way := "race"
-	if strings.Contains(p.Module, "caddy") {
-		way = "plain"
-	}
-	args := slices.Concat([]string{way, GoCommand(), "test", "-c", "-vet=off", "-o", file}, flags, []string{p.Dir})
+	args := slices.Concat([]string{"tests", GoCommand(), "test", "-c", "-vet=off", "-o", file}, flags, []string{p.Dir})
 	_, err := command.Output(p.Module, nil, with, args...)
 	return err
 }
