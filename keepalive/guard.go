@@ -34,7 +34,7 @@ type Guard struct {
 	// but no function of the user.
 	mu      sync.Mutex
 	remote  net.Addr      // of the peer, or nil while unknown
-	visited bool          // a worker, or the event loop, decides about it
+	visited bool          // a worker, or the event loop, makes a decision on it
 	again   bool          // and has to do so once more
 	scratch uint32        // the adapter's, and not guarded
 	beats   atomic.Uint32 // touches counted, see flagCounts

@@ -72,8 +72,8 @@ func (g *Guard) settle() {
 	}
 }
 
-// announcement notes that the program is told of the end between two exchanges, and returns the function that tells it: that
-// is called without mu. mu must be held.
+// announcement notes that the program is told of the end between two exchanges, and returns a function to call without mu, which
+// tells it. mu must be held.
 func (g *Guard) announcement(why Reason) func() {
 	x := g.openExchanges()
 	if x == nil || x.told != 0 {

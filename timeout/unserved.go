@@ -66,8 +66,8 @@ func (c *Center) takeBare(topic string) string {
 	return node
 }
 
-// unserved reports whether tasks have been due for that long that the node can't run, and whether tasks with callbacks of their
-// own that it can't make have been.
+// unserved reports two things. stranded: tasks have been due for that long, and the node can't run them. lacks: the same of tasks
+// with callbacks of their own, which it can't make.
 func (w *worker) unserved(now time.Time, wait time.Duration) (stranded, lacks bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,10 +14,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// batchSize is how many connections an event loop decides about before it goes back to its
-// sockets: about a millisecond, most of it in the kernel, to close them. Before gnet looks
-// at sockets again, it runs all tasks in its queue, and any new ones. So the next batch is
-// sent only after the one before has run. Tests take smaller ones.
+// batchSize is how many decisions an event loop makes before it goes back to its sockets. They take about a millisecond, most
+// of it in the kernel, to close connections. Before gnet looks at sockets again, it runs all tasks in its queue, and any new
+// ones. So the next batch is sent only after the one before has run. Tests take smaller ones.
 var batchSize = 64
 
 // lostAfter is when to ask whether a loop is still there if it has not run its task: a loop

@@ -30,7 +30,7 @@ const (
 func (p phase) usable() bool { return p == steady || p == masked }
 
 // kept is the record of a topic in Redis. It only changes as a whole, by compare and swap. A process
-// that finds a change under way goes on with that; an unknown phase is an error.
+// goes on with a change that it finds under way. An unknown phase is an error.
 type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`

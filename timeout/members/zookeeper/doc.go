@@ -11,9 +11,10 @@
 // the engine, or to notice at once when a node comes or goes: Members is an engine.Watcher.
 //
 // Each node has a session of its own, because the ttl of its beats is the session's timeout. So
-// no constructor takes an existing connection. Watch has another session, for each of its connections. ZooKeeper limits timeouts to between 2 and 20 of
-// its ticks, by default 4s to 40s. A process can hang and still keep its session alive, so a node
-// that has not beaten for its ttl leaves by itself.
+// no constructor takes an existing connection. Watch has another session, for each of its
+// connections. ZooKeeper limits timeouts to between 2 and 20 of its ticks, by default 4s to 40s. A
+// process can hang and still keep its session alive, so a node that has not beaten for its ttl leaves
+// by itself.
 //
 // # What it costs
 //

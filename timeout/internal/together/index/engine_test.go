@@ -336,7 +336,7 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 	require.Equal(t, 1, r.times("before"))
 }
 
-// A lease has ended in the primary. The index was not told, and there it may last for an hour.
+// A lease has ended in the primary. The index was not told, and its entry may wait there for an hour.
 func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased engine.Leased){
 		"tried again": func(t *testing.T, e *index.Engine, leased engine.Leased) {
