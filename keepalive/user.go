@@ -259,7 +259,8 @@ func (g *Guard) deadline() (end, now rules.Time, why Reason, ok bool) {
 	return end, now, Reason(because), true
 }
 
-// Info is what a Keeper knows of a connection, at one moment.
+// Info is what a Keeper knows of a connection, at one moment. The time in which the process was stopped belongs to no
+// Age and no Idle, if it was more than a second and ten ticks. Until the Keeper has noticed, as much of it does.
 type Info struct {
 	ID        uint64        // of the connection, from 1: no other connection of the Keeper ever has it
 	Age       time.Duration // since it was guarded

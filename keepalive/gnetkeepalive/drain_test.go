@@ -26,7 +26,7 @@ func TestDrainSpreadsGoodbyes(t *testing.T) {
 	for i := range clients {
 		clients[i] = w.dial(t)
 	}
-	require.Eventually(t, func() bool { return w.k.Len() == conns }, eternal, ms)
+	require.Eventually(t, func() bool { return w.k.Stats().Opened == conns }, eternal, ms)
 	var wg sync.WaitGroup
 	ends := make([]time.Duration, conns)
 	begin := time.Now()
@@ -85,7 +85,7 @@ func TestDrainThatIsCutShortSaysWhoIsLeft(t *testing.T) {
 	for range conns {
 		w.dial(t)
 	}
-	require.Eventually(t, func() bool { return w.k.Len() == conns }, eternal, ms)
+	require.Eventually(t, func() bool { return w.k.Stats().Opened == conns }, eternal, ms)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	err := w.k.Drain(ctx, time.Minute)
@@ -121,7 +121,7 @@ func TestDrainWaitsForLastWords(t *testing.T) {
 			c.Close()
 		})
 	}
-	require.Eventually(t, func() bool { return w.k.Len() == conns }, eternal, ms)
+	require.Eventually(t, func() bool { return w.k.Stats().Opened == conns }, eternal, ms)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	drained := make(chan error, 1)

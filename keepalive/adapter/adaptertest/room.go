@@ -147,7 +147,13 @@ func idlestIsEvicted(r *rig) {
 	require.NoError(r, clients[2].ask("echo"))
 }
 
-const minIdle = 5 * tick
+const (
+	minIdle = 5 * tick
+
+	// rewind is how far the Keeper's clock goes back when it notices that the process was stopped: a silence
+	// was shorter by as much than it seemed to be.
+	rewind = time.Second
+)
 
 // silence makes clients silent, until one of them is the idlest, and may be evicted.
 func (r *rig) silence(idlest *client, others ...*client) {
@@ -158,7 +164,7 @@ func (r *rig) silence(idlest *client, others ...*client) {
 		for _, c := range others {
 			require.NoError(r, c.ask("echo"))
 		}
-		time.Sleep(2 * minIdle)
+		time.Sleep(2*minIdle + rewind)
 		info, ok := idlest.guard.Info()
 		require.True(r, ok)
 		for _, c := range others {
@@ -166,6 +172,6 @@ func (r *rig) silence(idlest *client, others ...*client) {
 				return false // the Keeper was late, or its clock stood still
 			}
 		}
-		return info.Idle >= minIdle
+		return info.Idle >= minIdle+rewind
 	})
 }
