@@ -86,7 +86,7 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	err := protect(func() error { return calls.Call(ctx, a.Task, call) })
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
-	case isAccepted(err), again, IsAnswered(err):
+	case isAccepted(err), again, errors.Is(err, ErrAnswered):
 		visit.leave(nil)
 	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
 		visit.leave(errNoCall)

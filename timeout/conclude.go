@@ -28,7 +28,7 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 		return engine.Outcome{As: Done}
 	}
 	text := clip(failure.Error())
-	if IsPermanent(failure) {
+	if isPermanent(failure) {
 		return engine.Outcome{As: Dead, Error: text}
 	}
 	wait, asked := RetryDelay(failure)
@@ -47,7 +47,7 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 // retries reports whether the outcome of an attempt depends on how many the task has had.
 func retries(failure error) bool {
 	_, again := againDelay(failure)
-	return failure != nil && !again && !IsPermanent(failure)
+	return failure != nil && !again && !isPermanent(failure)
 }
 
 // attemptsOf returns how many attempts a task has, or each run of a periodic one.

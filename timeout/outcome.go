@@ -9,7 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The errors between a center and its handlers: one that a handler returns, and the causes at the end of its context.
+// The errors between a center and its handlers: those that a handler returns, and the causes at the end of its context.
 var (
 	// ErrAccepted is the error of a Handler or a Caller if somebody else goes on with the work and
 	// reports the result later, with the token: see Center.Feedback. The task stays Running. Its lease
@@ -17,6 +17,13 @@ var (
 	// nothing has come when it ends, the task is leased again, as after the death of a worker. The
 	// error may be wrapped.
 	ErrAccepted = errors.New("timeout: accepted, the result comes later")
+
+	// ErrPermanent is in the error of an attempt that another one would meet as well, see Permanent. It takes precedence over
+	// RetryDelay and ErrAccepted in the same error.
+	ErrPermanent = errors.New("timeout: permanent")
+
+	// ErrAnswered is in the error of a Caller whose target is well, see Answered.
+	ErrAnswered = errors.New("timeout: answered")
 
 	// ErrLeaseLost is the cause if the task is no longer this handler's.
 	ErrLeaseLost = errors.New("timeout: lease lost")
@@ -29,40 +36,26 @@ var (
 )
 
 // isAccepted reports whether an attempt goes on elsewhere.
-func isAccepted(err error) bool { return errors.Is(err, ErrAccepted) && !IsPermanent(err) }
+func isAccepted(err error) bool { return errors.Is(err, ErrAccepted) && !isPermanent(err) }
+
+func isPermanent(err error) bool { return errors.Is(err, ErrPermanent) }
 
 // Permanent marks the error of an attempt as one that another attempt would meet as well: the
-// task is Dead at once, however many attempts are left. The result has the text of err, and
+// task is Dead at once, however many attempts are left. The result is ErrPermanent for errors.Is, has the text of err, and
 // errors.Is and errors.As see through it. Permanent(nil) is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
-
-// IsPermanent reports whether err, or any error wrapped or joined in it, came from Permanent. It
-// takes precedence over RetryDelay and ErrAccepted in the same error.
-func IsPermanent(err error) bool {
-	var permanent *permanentError
-	return errors.As(err, &permanent)
-}
+func Permanent(err error) error { return mark(err, ErrPermanent) }
 
 // Answered marks the error of a [Caller] as the answer of a target that is well: it refuses this task, as an HTTP server
 // does with a status 400 or 404, and may do others. So the error never opens the circuit of the target, and counts as a
-// success there. For the task it is a failure like any other. Answered(nil) is nil. The result has the text of err, and
-// errors.Is and errors.As see through it.
-func Answered(err error) error {
+// success there. For the task it is a failure like any other. Answered(nil) is nil. The result is ErrAnswered for errors.Is,
+// has the text of err, and errors.Is and errors.As see through it.
+func Answered(err error) error { return mark(err, ErrAnswered) }
+
+func mark(err, as error) error {
 	if err == nil {
 		return nil
 	}
-	return &answeredError{err}
-}
-
-// IsAnswered reports whether err, or any error wrapped or joined in it, came from Answered.
-func IsAnswered(err error) bool {
-	var answered *answeredError
-	return errors.As(err, &answered)
+	return &markedError{err, as}
 }
 
 // RetryAfter marks the error of an attempt with the wait before the next one, in place of the
@@ -107,7 +100,7 @@ func Again(d time.Duration) error {
 // againDelay returns the delay of Again in err, and whether there is one that counts.
 func againDelay(err error) (time.Duration, bool) {
 	var again *againError
-	if !errors.As(err, &again) || IsPermanent(err) {
+	if !errors.As(err, &again) || isPermanent(err) {
 		return 0, false
 	}
 	return again.after, true
@@ -117,15 +110,12 @@ type againError struct{ after time.Duration }
 
 func (e *againError) Error() string { return fmt.Sprintf("timeout: again in %v", e.after) }
 
-type permanentError struct{ err error }
+// markedError is an error that is another one as well, for errors.Is.
+type markedError struct{ err, as error }
 
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
-
-type answeredError struct{ err error }
-
-func (e *answeredError) Error() string { return e.err.Error() }
-func (e *answeredError) Unwrap() error { return e.err }
+func (e *markedError) Error() string        { return e.err.Error() }
+func (e *markedError) Unwrap() error        { return e.err }
+func (e *markedError) Is(target error) bool { return target == e.as }
 
 type retryError struct {
 	err   error

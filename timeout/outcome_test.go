@@ -26,7 +26,7 @@ func TestMarksOfAnErrorAreSeenThroughWrapsAndJoins(t *testing.T) {
 		timeout.Permanent,
 	} {
 		permanent := wrap(timeout.Permanent(cause))
-		require.True(t, timeout.IsPermanent(permanent))
+		require.ErrorIs(t, permanent, timeout.ErrPermanent)
 		require.ErrorIs(t, permanent, io.ErrUnexpectedEOF)
 		var path *fs.PathError
 		require.ErrorAs(t, permanent, &path)
@@ -51,13 +51,13 @@ func TestMarksOfAnErrorAreSeenThroughWrapsAndJoins(t *testing.T) {
 
 func TestWhatIsNotMarkedIsAnOrdinaryFailure(t *testing.T) {
 	for _, err := range []error{nil, io.EOF, errors.Join(io.EOF, io.ErrClosedPipe), timeout.ErrAccepted} {
-		require.False(t, timeout.IsPermanent(err))
+		require.NotErrorIs(t, err, timeout.ErrPermanent)
 		_, has := timeout.RetryDelay(err)
 		require.False(t, has)
 	}
 	_, has := timeout.RetryDelay(timeout.Permanent(io.EOF))
 	require.False(t, has)
-	require.False(t, timeout.IsPermanent(timeout.RetryAfter(io.EOF, time.Second)))
+	require.NotErrorIs(t, timeout.RetryAfter(io.EOF, time.Second), timeout.ErrPermanent)
 }
 
 func TestASuccessStaysOneWhateverItIsMarkedWith(t *testing.T) {

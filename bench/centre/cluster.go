@@ -89,7 +89,7 @@ func (c *cluster) stop() {
 	}
 }
 
-// victim returns a master with nothing but slots of the topic, and these slots. The others have the
+// victim returns a master with nothing but partitions of the topic, and these. The others have the
 // topics and the nodes.
 func (c *cluster) victim(ctx context.Context) (*master, map[int]bool, error) {
 	for _, m := range c.masters {
@@ -97,19 +97,19 @@ func (c *cluster) victim(ctx context.Context) (*master, map[int]bool, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		slots := make(map[int]bool)
+		parts := make(map[int]bool)
 		for _, key := range keys {
 			tag := strings.Split(key[strings.Index(key, "{")+1:strings.Index(key, "}")], ":")
-			slot, err := strconv.Atoi(tag[len(tag)-1])
+			part, err := strconv.Atoi(tag[len(tag)-1])
 			if err != nil {
-				slots = nil
+				parts = nil
 				break
 			}
-			slots[slot] = true
+			parts[part] = true
 		}
-		if len(slots) > 0 {
-			return m, slots, nil
+		if len(parts) > 0 {
+			return m, parts, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("no master has only slots of topic %s", topic)
+	return nil, nil, fmt.Errorf("no master has only partitions of topic %s", topic)
 }

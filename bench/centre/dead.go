@@ -15,8 +15,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-const deadSlots = 32
-
 func deadRows() (rows []measurement) {
 	fails := []struct {
 		name   string
@@ -46,10 +44,7 @@ func withDead(ctx context.Context, signal syscall.Signal, f func(center *timeout
 		return redis.Open(ctx, "redis://127.0.0.1:"+c.masters[0].port, redis.Config{})
 	}
 	return with(ctx, open, func(_ engine.Engine, center *timeout.Center) error {
-		if _, err := center.SetTopic(ctx, timeout.Topic{Name: topic, Slots: deadSlots}); err != nil {
-			return err
-		}
-		victim, slots, err := c.victim(ctx)
+		victim, parts, err := c.victim(ctx)
 		if err != nil {
 			return err
 		}
@@ -59,7 +54,7 @@ func withDead(ctx context.Context, signal syscall.Signal, f func(center *timeout
 			}
 			return victim.signal(signal)
 		}
-		return f(center, fail, func(id string) bool { return !slots[engine.Slot(id, deadSlots)] })
+		return f(center, fail, func(id string) bool { return !parts[engine.Slot(id, engine.DefaultSlots)] })
 	})
 }
 

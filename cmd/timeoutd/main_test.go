@@ -302,7 +302,7 @@ func TestRefusedTargetsNameTheFlags(t *testing.T) {
 	}
 	c := caller{refusing{}}
 	err := c.Call(t.Context(), timeout.Task{}, timeout.Callback{})
-	require.True(t, timeout.IsPermanent(err), "it stays what it was")
+	require.ErrorIs(t, err, timeout.ErrPermanent, "it stays what it was")
 	require.ErrorIs(t, err, httpcall.ErrRefused)
 	require.EqualError(t, err, "httpcall: target refused: host x, must be one of -callback-hosts")
 	require.NoError(t, c.Check(timeout.Callback{}))

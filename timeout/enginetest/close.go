@@ -73,6 +73,26 @@ func testContext(r *rig) {
 	sameTime(r.t, newDue, r.get("1").Due, "Due")
 }
 
+// testContextEnds makes calls whose contexts end meanwhile. An error is theirs, and the engine works on.
+func testContextEnds(r *rig) {
+	r.make(engine.Topic{Slots: 2})
+	r.set("1", newDue)
+	calls := r.calls(r.engine, r.leased("2", long).Token)
+	for _, name := range []string{"DropTopic", "Beat", "Leave"} { // on a shared store they disturb other tests
+		delete(calls, name)
+	}
+	for name, call := range calls {
+		for n := range 40 {
+			end := time.Now().Add(time.Duration(n) * 50 * time.Microsecond)
+			ctx, cancel := context.WithDeadline(r.ctx, end)
+			err := call(ctx)
+			require.True(r.t, err == nil || !time.Now().Before(end), "%s: %v", name, err)
+			cancel()
+		}
+		require.NoError(r.t, call(r.ctx), name)
+	}
+}
+
 // another opens a further engine for the test to close, with a rig for it.
 func (r *rig) another() *rig {
 	open := r.opts.Second

@@ -112,6 +112,7 @@ func (s *suite) tests() []test {
 		{"AnyBytes", testAnyBytes},
 		{"Copies", testCopies},
 		{"Context", testContext},
+		{"ContextEnds", testContextEnds},
 	}
 	if _, ok := s.engine.(engine.Log); ok {
 		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogAnew", testLogAnew}, test{"LogOfASet", testLogOfASet})

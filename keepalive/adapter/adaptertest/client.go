@@ -48,13 +48,16 @@ func (r *rig) connect() *client {
 		require.NoError(r, err)
 		return true
 	})
-	require.NoError(r, conn.SetDeadline(time.Now().Add(eternal)))
 	c := &client{Conn: conn, r: r, lines: bufio.NewReader(conn), begun: begun}
+	c.wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.clients = append(r.clients, c)
 	return c
 }
+
+// wait begins the time for which the client waits for the server.
+func (c *client) wait() { _ = c.SetDeadline(time.Now().Add(eternal)) } // a closed one says so by its next call
 
 func (c *client) overUnix() bool {
 	_, unix := c.LocalAddr().(*net.UnixAddr)
@@ -103,6 +106,7 @@ func (r *rig) dialMany(n int) []*client {
 
 // say sends a line.
 func (c *client) say(line string) error {
+	c.wait()
 	begun := time.Now()
 	_, err := io.WriteString(c.Conn, line+"\n")
 	c.said = append(c.said, said{line: line, begun: begun, done: time.Now()})
@@ -242,6 +246,7 @@ func (c *client) requireBytes(want string) {
 func (c *client) rest(atLeast int) (string, error) {
 	c.r.Helper()
 	if !c.r.adapter.Datagrams {
+		c.wait()
 		got, err := io.ReadAll(c.lines)
 		return string(got), err
 	}

@@ -225,9 +225,9 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 			call.Final = []int{507, 422}
 			err := c.Call(t.Context(), task, call)
 			require.Equal(t, test.fails, err != nil, "%v", err)
-			require.Equal(t, test.permanent, timeout.IsPermanent(err))
+			require.Equal(t, test.permanent, errors.Is(err, timeout.ErrPermanent))
 			lives := strings.Contains("300 301 302 307 308 400 401 403 404 409 410 422 425", test.answer[:3])
-			require.Equal(t, lives, timeout.IsAnswered(err))
+			require.Equal(t, lives, errors.Is(err, timeout.ErrAnswered))
 			after, has := timeout.RetryDelay(err)
 			require.Equal(t, test.after != never, has, "%v", err)
 			if has {
@@ -271,7 +271,7 @@ func TestARedirectToLoopbackLeadsNowhere(t *testing.T) {
 		http.Redirect(w, r, inside.URL, http.StatusTemporaryRedirect)
 	})
 	c := open(t, Config{Allow: here})
-	require.True(t, timeout.IsPermanent(c.Call(t.Context(), task, to(outside.URL))))
+	require.ErrorIs(t, c.Call(t.Context(), task, to(outside.URL)), timeout.ErrPermanent)
 	require.Zero(t, hits.Load())
 }
 
@@ -289,7 +289,7 @@ func TestTLSIsCheckedAndHTTP2Used(t *testing.T) {
 	err := stranger.Call(t.Context(), task, to(server.URL))
 	var unknown x509.UnknownAuthorityError
 	require.ErrorAs(t, err, &unknown)
-	require.False(t, timeout.IsPermanent(err), "certificates are mended")
+	require.NotErrorIs(t, err, timeout.ErrPermanent, "certificates are mended")
 	require.Empty(t, protocols)
 
 	roots := x509.NewCertPool()
@@ -361,7 +361,7 @@ func TestAnAttemptIsOneCallEvenWhereTheConnectionBreaks(t *testing.T) {
 		hits.Store(0)
 		err := c.Call(t.Context(), small, to(server.URL))
 		require.Error(t, err)
-		require.False(t, timeout.IsPermanent(err))
+		require.NotErrorIs(t, err, timeout.ErrPermanent)
 		require.EqualValues(t, 1, hits.Load())
 	}
 }
@@ -371,10 +371,10 @@ func TestWhatHasGoneWrongIsSaidWithoutSecrets(t *testing.T) {
 	err := c.Call(t.Context(), task, to("http://user:hunter2@127.0.0.1:1/hunter2?key=hunter2")) // nobody listens there
 	require.ErrorContains(t, err, "connection refused")
 	require.ErrorContains(t, err, "POST http://127.0.0.1:1")
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 	for _, bad := range []string{"http://user:hunter2@127.0.0.1:x/", "http://user:hunter2@\x7f/", "ftp://user:hunter2@host/", "http://user:hunter2@/"} {
 		err = c.Call(t.Context(), task, to(bad))
-		require.True(t, timeout.IsPermanent(err))
+		require.ErrorIs(t, err, timeout.ErrPermanent)
 		require.ErrorIs(t, err, timeout.ErrArgument)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
@@ -416,7 +416,7 @@ func TestTheContextOfTheLeaseEndsTheCall(t *testing.T) {
 	err = c.Call(t.Context(), task, call)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "no answer within 30ms")
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 }
 
 func TestAConfigThatMakesNoSenseIsRefusedByName(t *testing.T) {

@@ -100,7 +100,7 @@ func TestAHostileTargetHoldsNobodyUp(t *testing.T) {
 			err := c.Call(t.Context(), task, to(url))
 			require.Less(t, time.Since(begin), most)
 			require.Equal(t, test.done, err == nil, "%v", err)
-			require.False(t, timeout.IsPermanent(err), "%v", err)
+			require.NotErrorIs(t, err, timeout.ErrPermanent, "%v", err)
 			if err != nil {
 				require.Less(t, len(err.Error()), engine.MaxError)
 				require.True(t, strings.HasPrefix(err.Error(), "httpcall: POST "+url+": "), "%v", err)

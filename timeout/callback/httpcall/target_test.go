@@ -59,7 +59,7 @@ func TestWhatIsNoTargetIsRefusedWhenItIsSet(t *testing.T) {
 			require.ErrorIs(t, err, timeout.ErrArgument, target)
 			require.ErrorIs(t, err, ErrRefused, target)
 			require.ErrorContains(t, err, what, target)
-			require.True(t, timeout.IsPermanent(c.Call(t.Context(), task, to(target))), target)
+			require.ErrorIs(t, c.Call(t.Context(), task, to(target)), timeout.ErrPermanent, target)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 		ip.Store(&addr)
 		err := c.Call(t.Context(), task, target)
 		require.ErrorIs(t, err, ErrRefused, inside)
-		require.True(t, timeout.IsPermanent(err))
+		require.ErrorIs(t, err, timeout.ErrPermanent)
 	}
 	require.Zero(t, hits.Load())
 

@@ -105,7 +105,7 @@ func TestASubjectWithoutAStreamIsTriedAgainUntilThereIsOne(t *testing.T) {
 	require.ErrorIs(t, err, jetstream.ErrNoStreamResponse)
 	require.Equal(t, before+1, js.Conn().Stats().OutMsgs, "the center tries again, not the client")
 	require.ErrorContains(t, err, "orders.due")
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 	st := stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	require.NoError(t, c.Call(t.Context(), task, to("orders.due")))
 	require.EqualValues(t, 1, count(t, st))
@@ -122,20 +122,20 @@ func TestWhatNoStreamWillEverTakeIsDeadAtOnce(t *testing.T) {
 	long.ID, long.Payload = "long", make([]byte, 500)
 	err := c.Call(t.Context(), long, to("small"))
 	require.ErrorIs(t, err, jetstream.ErrStreamMessageExceedsMaximum)
-	require.True(t, timeout.IsPermanent(err))
+	require.ErrorIs(t, err, timeout.ErrPermanent)
 	require.ErrorIs(t, err, timeout.ErrArgument, "which says nothing of the stream")
 	require.EqualValues(t, 1, count(t, st))
 	long.Payload = make([]byte, engine.MaxPayload)
 	err = c.Call(t.Context(), long, to("large"))
 	require.ErrorIs(t, err, nats.ErrMaxPayload)
-	require.True(t, timeout.IsPermanent(err))
+	require.ErrorIs(t, err, timeout.ErrPermanent)
 
 	require.NoError(t, c.Call(t.Context(), task, to("full")))
 	more := task
 	more.ID = "more"
 	err = c.Call(t.Context(), more, to("full"))
 	require.ErrorContains(t, err, "maximum messages exceeded")
-	require.False(t, timeout.IsPermanent(err), "somebody may read it")
+	require.NotErrorIs(t, err, timeout.ErrPermanent, "somebody may read it")
 }
 
 func TestWhileTheServerIsAwayCallsFailAndNothingIsKeptForLater(t *testing.T) {
@@ -145,7 +145,7 @@ func TestWhileTheServerIsAwayCallsFailAndNothingIsKeptForLater(t *testing.T) {
 	require.Eventually(t, func() bool { return js.Conn().Status() == nats.RECONNECTING }, time.Minute, time.Millisecond)
 	err := c.Call(t.Context(), task, to("orders.due"))
 	require.ErrorContains(t, err, "connection is RECONNECTING")
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 	buffered, err := js.Conn().Buffered()
 	require.NoError(t, err)
 	require.Zero(t, buffered)
@@ -172,7 +172,7 @@ func TestNothingIsKeptIfTheConnectionGoesDuringACall(t *testing.T) {
 	}}, natscall.Config{})
 	err := c.Call(t.Context(), task, to("orders.due"))
 	require.ErrorIs(t, err, nats.ErrReconnectBufExceeded)
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 	buffered, err := js.Conn().Buffered()
 	require.NoError(t, err)
 	require.Zero(t, buffered)
@@ -205,7 +205,7 @@ func TestWhatIsNoSubjectIsRefusedWhenItIsSet(t *testing.T) {
 		"$JS.API.STREAM.DELETE.ORDERS", "$SYS.REQ.SERVER.PING", "$KV.b.k", "_INBOX", "_INBOX.x.y", strings.Repeat("a", 1001),
 	} {
 		require.ErrorIs(t, c.Check(to(bad)), timeout.ErrArgument, "%q", bad)
-		require.True(t, timeout.IsPermanent(c.Call(t.Context(), task, to(bad))), "%q", bad)
+		require.ErrorIs(t, c.Call(t.Context(), task, to(bad)), timeout.ErrPermanent, "%q", bad)
 	}
 	for _, header := range []map[string]string{
 		{"Nats-Rollup": "sub"}, {"nats-msg-id": "x"}, {"heartwheel-id": "x"}, {"Idempotency-Key": "x"}, {"A": "b\r\nC: d"}, {"A\r\n": "b"}, {"": "b"}, {"A:B": "c"},

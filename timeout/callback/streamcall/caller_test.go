@@ -82,12 +82,12 @@ func TestAKeyOfSomethingElseIsDeadAtOnceAndAFullServerIsNot(t *testing.T) {
 	err := c.Call(t.Context(), task, to("text"))
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.ErrorContains(t, err, `stream "text"`)
-	require.True(t, timeout.IsPermanent(err))
+	require.ErrorIs(t, err, timeout.ErrPermanent)
 
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	err = c.Call(t.Context(), task, to("events"))
 	require.ErrorContains(t, err, "OOM")
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, c.Call(t.Context(), task, to("events")))
 }
@@ -162,7 +162,7 @@ func TestAnAttemptAddsOneEntryEvenWhereItsAnswerIsLost(t *testing.T) {
 	c := open(t, client, streamcall.Config{})
 	err := c.Call(t.Context(), task, to("events"))
 	require.Error(t, err)
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 	require.EqualValues(t, 1, lost.Load())
 	direct := connect(t, addr)
 	require.Eventually(t, func() bool { return direct.XLen(t.Context(), "events").Val() == 1 }, 20*time.Second, time.Millisecond,
@@ -179,7 +179,7 @@ func TestACallEndsWithItsTimeAndWithItsLease(t *testing.T) {
 	call.Timeout = 30 * time.Millisecond
 	err := c.Call(t.Context(), task, call)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.False(t, timeout.IsPermanent(err))
+	require.NotErrorIs(t, err, timeout.ErrPermanent)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -196,7 +196,7 @@ func TestWhatIsNoStreamIsRefusedWhenItIsSet(t *testing.T) {
 	}
 	for _, bad := range []string{"", "a\nb", "a\x00", "a\x7f", "\xff", strings.Repeat("a", 1001)} {
 		require.ErrorIs(t, c.Check(to(bad)), timeout.ErrArgument, "%q", bad)
-		require.True(t, timeout.IsPermanent(c.Call(t.Context(), task, to(bad))), "%q", bad)
+		require.ErrorIs(t, c.Call(t.Context(), task, to(bad)), timeout.ErrPermanent, "%q", bad)
 	}
 	for _, header := range []map[string]string{
 		{"key": "x"},
