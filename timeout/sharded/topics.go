@@ -212,17 +212,17 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	}
 }
 
-// copyTopic copies a topic to a shard with that many slots of it. If these are more, the first shard gets them: it was
+// copyTopic copies a topic to a shard with that many slots of it. If it still has more, the first shard gets them: it was
 // restored from a time with fewer slots, and nobody would look into the additional ones.
 func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.Topic, slots int) error {
-	if slots > topic.Slots {
+	there, err := eng.SetTopic(ctx, topic, false)
+	if errors.Is(err, engine.ErrConflict) && slots > topic.Slots {
 		topic.Slots = slots
 		return e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first engine.Engine) error {
 			_, err := first.SetTopic(ctx, topic, false)
 			return err
 		})
 	}
-	there, err := eng.SetTopic(ctx, topic, false)
 	if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
 		_, err = eng.Pause(ctx, topic.Name, topic.Paused)
 	}

@@ -59,6 +59,52 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	}
 }
 
+// telling is a shard that does something each time before it tells its topics to a call with a count in its context.
+type telling struct {
+	engine.Engine
+	before func(call int)
+}
+
+type callsKey struct{}
+
+func (s *telling) Topics(ctx context.Context) ([]engine.Topic, error) {
+	if calls, ok := ctx.Value(callsKey{}).(*int); ok {
+		*calls++
+		s.before(*calls)
+	}
+	return s.Engine.Topics(ctx)
+}
+
+// A look at what a shard has missed may have begun before another topic was dropped.
+func TestATopicMadeAnewDoesNotGetTheSlotsOfTheOneBefore(t *testing.T) {
+	for _, most := range []int{0, 7} { // with the slots of the one before, seven places would be too few
+		first := &telling{Engine: inMemory(t)}
+		e := over(t, first, inMemory(t))
+		_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 1024}, false)
+		require.NoError(t, err)
+		var made engine.Topic
+		calls := 0
+		first.before = func(call int) {
+			switch call {
+			case 1: // the other shard has missed a topic
+				_, err := first.SetTopic(t.Context(), engine.Topic{Name: "missed"}, false)
+				require.NoError(t, err)
+			case 2: // the other shard has told of the slots
+				require.NoError(t, e.DropTopic(t.Context(), "orders"))
+				made, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", GlobalConcurrency: most}, true)
+				require.NoError(t, err)
+			}
+		}
+		_, err = e.SetTopic(context.WithValue(t.Context(), callsKey{}, &calls), engine.Topic{Name: "others"}, false)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, calls, 2)
+		require.Less(t, made.Slots, 1024)
+		topics, err := e.Topics(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, made, topics[1])
+	}
+}
+
 // rounding is a shard that keeps a rate in whole tasks.
 type rounding struct{ engine.Engine }
 

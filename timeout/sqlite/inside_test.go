@@ -35,6 +35,36 @@ func plan(t *testing.T, e *Engine, query string, args ...any) string {
 	return strings.Join(steps, "\n")
 }
 
+// A context can end while a call reads, and then a row can't be scanned.
+func TestARowThatCannotBeReadIsAnError(t *testing.T) {
+	e := openInside(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	all, err := collect(ctx, e.reader, "SELECT 1 UNION ALL SELECT 2", nil, func(rows *sql.Rows) (*int, error) {
+		n := new(int)
+		err := rows.Scan(n)
+		for *n == 2 && err == nil { // until the rows are closed
+			cancel()
+			err = rows.Scan(n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return n, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []*int{new(1)}, all)
+
+	err = e.write(t.Context(), func(s *session) error {
+		_, err := s.ExecContext(t.Context(), "INSERT INTO hw_topics (name, config) VALUES ('u', '{')")
+		return err
+	})
+	require.NoError(t, err)
+	_, err = e.Topics(t.Context())
+	require.ErrorContains(t, err, "configuration of topic number")
+	_, err = e.Upkeep(t.Context())
+	require.ErrorContains(t, err, "configuration of topic number")
+}
+
 // TestEveryStatementIsDoneByIndex executes everything, then checks the plan of each prepared
 // statement.
 func TestEveryStatementIsDoneByIndex(t *testing.T) {

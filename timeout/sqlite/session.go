@@ -221,11 +221,13 @@ func one(ctx context.Context, s *session, query string, args []any, into ...any)
 	return found, err
 }
 
-// collect returns what scan reads from every row.
+// collect returns what scan reads from every row. With an error it returns what was read before.
 func collect[R any](ctx context.Context, s *session, query string, args []any, scan func(*sql.Rows) (R, error)) (all []R, err error) {
 	err = each(ctx, s, query, args, func(rows *sql.Rows) error {
 		one, err := scan(rows)
-		all = append(all, one)
+		if err == nil {
+			all = append(all, one)
+		}
 		return err
 	})
 	return all, err
