@@ -167,7 +167,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 		w.counts.Done++
 	case w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
 		w.counts.Returned++
-		outcome.As, outcome.Due, outcome.After, outcome.Refund, outcome.Anew = Pending, time.Time{}, 0, true, false
+		outcome.As, outcome.Due, outcome.After, outcome.Release, outcome.Anew = Pending, time.Time{}, 0, true, false
 	default:
 		w.counts.Failed++
 	}

@@ -145,7 +145,7 @@ func (c *Center) Release(ctx context.Context, leased ...Leased) error {
 // unbegun returns the outcomes of tasks that nobody has begun.
 func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 	for i := range leased {
-		outcomes = append(outcomes, engine.Outcome{Token: bare(leased[i].Token), As: Pending, Refund: true})
+		outcomes = append(outcomes, engine.Outcome{Token: bare(leased[i].Token), As: Pending, Release: true})
 	}
 	return outcomes
 }

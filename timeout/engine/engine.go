@@ -310,15 +310,15 @@ type Outcome struct {
 	Due   time.Time
 	After time.Duration
 
-	// Refund, with Pending, does not count the attempt: the task was not begun. The task keeps the
+	// Release, with Pending, does not count the attempt: the task was not begun. The task keeps the
 	// error of the attempt before, and Node.
-	Refund bool
+	Release bool
 
 	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and
 	// a new action time. Calls, Failures and all else stay. Without an Error the life has ended
 	// well: the task has no error any more, and the log has the attempt as Done, under the same
 	// condition as that of a Done task. With an Error the life has failed: the task keeps the
-	// Error, and the log has the attempt as Dead. Anew goes before Refund.
+	// Error, and the log has the attempt as Dead. Anew goes before Release.
 	Anew bool
 
 	// Error is the failure as text, of at most MaxError bytes of UTF-8. For Done the error of an

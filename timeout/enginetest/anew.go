@@ -57,7 +57,7 @@ func testAnew(r *rig) {
 	require.Equal(r.t, 1, moved.Attempts)
 	sameTime(r.t, past, moved.Due, "Due")
 	at := r.later()
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, Anew: true, Refund: true, Due: at, After: time.Minute}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, Anew: true, Release: true, Due: at, After: time.Minute}))
 	task = r.get("1")
 	sameTime(r.t, at, task.Due, "Due")
 	require.Zero(r.t, task.Attempts)

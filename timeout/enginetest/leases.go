@@ -139,9 +139,9 @@ func testAttempts(r *rig) {
 	require.Equal(r.t, "b", second.Node)
 	require.False(r.t, second.Again)
 
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true, Error: "not begun"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Release: true, Error: "not begun"}))
 	task = r.get("1")
-	require.Equal(r.t, 1, task.Attempts, "the attempt is given back")
+	require.Equal(r.t, 1, task.Attempts, "the released attempt does not count")
 	require.Equal(r.t, "first", task.Error, "what was not begun has not failed")
 	third := r.expireOne("a", long)
 	require.Equal(r.t, 2, third.Attempts)
@@ -153,17 +153,17 @@ func testAttempts(r *rig) {
 	r.recent(task.Until)
 
 	// The next attempt may have a time instead of a wait.
-	for _, refund := range []bool{false, true} {
+	for _, release := range []bool{false, true} {
 		r.set("1", past)
 		timed := r.expireOne("a", long)
 		at := r.later()
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: at, After: time.Minute, Refund: refund}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: at, After: time.Minute, Release: release}))
 		task = r.get("1")
 		sameTime(r.t, at, task.Until, "Until")
 		sameTime(r.t, past, task.Due, "Due stays the action time")
 		r.set("1", past)
 		timed = r.expireOne("a", long)
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: past, Refund: refund}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: past, Release: release}))
 		r.expireOne("a", long)
 	}
 	require.Equal(r.t, engine.Running, r.remove("1").Was)
@@ -176,7 +176,7 @@ func testAttempts(r *rig) {
 		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "again"}))
 	}
 	last := r.expireOne("a", long)
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Refund: true, Error: "for ever"}), "only a Pending one is refunded")
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Release: true, Error: "for ever"}), "only a Pending one is released")
 	task = r.get("2")
 	require.Equal(r.t, engine.Dead, task.State)
 	require.Equal(r.t, "for ever", task.Error)
@@ -184,8 +184,8 @@ func testAttempts(r *rig) {
 	r.idle(20 * time.Millisecond)
 
 	r.set("3", past)
-	refunded := r.expireOne("a", long)
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: refunded.Token, As: engine.Pending, After: long, Refund: true}))
+	released := r.expireOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: released.Token, As: engine.Pending, After: long, Release: true}))
 	require.Zero(r.t, r.get("3").Attempts)
 }
 

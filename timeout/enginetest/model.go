@@ -309,7 +309,7 @@ func (m *model) expireSome() {
 			outcome.After = long
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
-			outcome.Refund = true
+			outcome.Release = true
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
 			outcome.Anew, outcome.After = true, 0
@@ -338,11 +338,11 @@ func (m *model) settled(outcome engine.Outcome) {
 		}
 		return
 	}
-	if outcome.As != engine.Done && !outcome.Refund {
+	if outcome.As != engine.Done && !outcome.Release {
 		task.failure, task.replayed = outcome.Error, false
 		task.failures++
 	}
-	if outcome.Refund {
+	if outcome.Release {
 		task.attempts--
 		task.calls--
 	}

@@ -65,7 +65,7 @@ func testRecord(r *rig) {
 	same(leased.Task, 1, 1, 0)
 	require.Equal(r.t, []bool{true}, r.extend(2*long, leased.Token))
 	same(r.get("1"), 1, 1, 0)
-	same(end(leased, engine.Outcome{As: engine.Pending, Refund: true}), 0, 0, 0)
+	same(end(leased, engine.Outcome{As: engine.Pending, Release: true}), 0, 0, 0)
 	same(end(r.expireOne("a", long), engine.Outcome{As: engine.Pending, Error: strings.Repeat("broken", 5) + "\xff", After: long}), 1, 1, 1)
 	r.move("1", past)
 	same(r.get("1"), 1, 1, 1)

@@ -22,7 +22,7 @@ func testLog(r *rig) {
 	started := r.now().Add(-time.Second).Truncate(time.Millisecond)
 	outcomes := []engine.Outcome{
 		{As: engine.Pending, Error: "first", Started: started, Took: 1500 * time.Microsecond},
-		{As: engine.Pending, Refund: true, Error: "not begun"},
+		{As: engine.Pending, Release: true, Error: "not begun"},
 		{As: engine.Pending, Error: "second", Started: started.Add(time.Millisecond), Took: 0},
 		{As: engine.Done, Started: started.Add(time.Second), Took: time.Minute},
 	}

@@ -153,7 +153,7 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 	outcomes := make([]engine.Outcome, len(found.Leased))
 	for i, entry := range found.Leased {
 		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofPrimary(entry.Due)}
-		outcomes[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true}
+		outcomes[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Release: true}
 	}
 	claimed, failed := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	var gone []engine.Key

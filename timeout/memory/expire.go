@@ -83,16 +83,16 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	}
 	pending := outcome.As == engine.Pending
 	anew := pending && outcome.Anew
-	refund := pending && outcome.Refund && !anew
+	release := pending && outcome.Release && !anew
 	if anew {
 		if outcome.As = engine.Done; outcome.Error != "" {
 			outcome.As = engine.Dead
 		}
 	}
-	if forgotten := outcome.As == engine.Done && t.Retain == 0; !refund && !forgotten {
+	if forgotten := outcome.As == engine.Done && t.Retain == 0; !release && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != engine.Done && !refund || anew {
+	if outcome.As != engine.Done && !release || anew {
 		en.mine().failure = outcome.Error
 	}
 	if !pending {
@@ -108,7 +108,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 		}
 		en.begin(succeeded)
 		en.more.node, en.due = "", en.at
-	case refund:
+	case release:
 		en.attempts--
 	}
 	e.wait(en)

@@ -209,7 +209,7 @@ func TestAFailedTaskWaitsAndKeepsItsActionTime(t *testing.T) {
 	require.False(t, again.Again)
 	require.Equal(t, "no", again.Error)
 	require.NotEqual(t, leased.Token, again.Token)
-	require.True(t, settle(t, e, engine.Outcome{Token: again.Token, As: engine.Pending, Refund: true}))
+	require.True(t, settle(t, e, engine.Outcome{Token: again.Token, As: engine.Pending, Release: true}))
 	require.Equal(t, 1, get(t, e, "1").Attempts)
 }
 

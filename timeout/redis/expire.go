@@ -233,7 +233,7 @@ func outcomeCode(outcome engine.Outcome) string {
 		return "f"
 	case outcome.Anew:
 		return "a"
-	case outcome.Refund:
+	case outcome.Release:
 		return "r"
 	}
 	return "p"

@@ -201,13 +201,13 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 	var settle []engine.Outcome
 	for _, k := range keys {
 		settle = append(settle, engine.Outcome{
-			Token: engine.Token{Key: k}, As: engine.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Refund: random.IntN(4) == 0, Error: fmt.Sprint(step),
+			Token: engine.Token{Key: k}, As: engine.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Release: random.IntN(4) == 0, Error: fmt.Sprint(step),
 		})
 		last := &settle[len(settle)-1]
 		if last.As == engine.Running {
 			last.As = engine.Dead
 		}
-		last.Refund = last.Refund && last.As == engine.Pending
+		last.Release = last.Release && last.As == engine.Pending
 	}
 	var results [2]string
 	for n, e := range engines {

@@ -324,7 +324,7 @@ func TestOutcomes(t *testing.T) {
 	second := r.lease("x", time.Minute)
 	require.Equal(t, 2, second.Attempts)
 	require.Greater(t, second.Token.Lease, first.Token.Lease)
-	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true}))
+	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Release: true}))
 	third := r.lease("x", time.Minute)
 	require.Equal(t, 2, third.Attempts)
 	require.Equal(t, "broken", third.Error)

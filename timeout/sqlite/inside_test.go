@@ -48,7 +48,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 		require.NoError(t, err)
 		ask.Settle = nil
 		for j, leased := range batch.Leased {
-			ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.State(1 + (i+j)%4), Refund: i > 9})
+			ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.State(1 + (i+j)%4), Release: i > 9})
 		}
 		if i%5 == 0 {
 			ask.Settle = nil
@@ -211,7 +211,7 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 }
 
 func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
-	for _, refund := range []bool{false, true} {
+	for _, release := range []bool{false, true} {
 		e := openInside(t)
 		ctx := t.Context()
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
@@ -223,7 +223,7 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 			_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET due = due + 3600000")
 			return err
 		}))
-		again := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Refund: refund}
+		again := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Release: release}
 		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Settle: []engine.Outcome{again}})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1, "the next attempt is due at once")

@@ -323,7 +323,7 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 			task.fail(outcome.Error)
 		}
 		task.wait(due)
-	case outcome.Refund:
+	case outcome.Release:
 		task.Attempts, task.Calls = task.Attempts-1, task.Calls-1
 		task.State, task.Until = engine.Pending, time.UnixMilli(due)
 	default:

@@ -5,7 +5,7 @@ WITH {clock},
 k AS MATERIALIZED (
     SELECT p.no AS topic, k.*, CASE WHEN k.outcome <> 1 THEN clock.now WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at, clock.now
     FROM clock, {s}.hw_topics p, unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::boolean[], $9::text[], $10::bigint[], $11::bigint[])
-        WITH ORDINALITY AS k (id, lease, outcome, due, after, refund, anew, error, started, took, n)
+        WITH ORDINALITY AS k (id, lease, outcome, due, after, release, anew, error, started, took, n)
     WHERE p.no = $1
 ),
 settled AS (
@@ -16,12 +16,12 @@ settled AS (
         due = CASE WHEN k.anew THEN k.at ELSE t.due END,
         calls = t.calls + CASE WHEN k.anew THEN t.attempts ELSE 0 END,
         failures = t.failures + CASE WHEN k.anew THEN t.attempts - (k.error = '')::integer ELSE 0 END,
-        attempts = CASE WHEN k.anew THEN 0 ELSE t.attempts - k.refund::integer END,
+        attempts = CASE WHEN k.anew THEN 0 ELSE t.attempts - k.release::integer END,
         node = CASE WHEN k.anew THEN '' ELSE t.node END,
-        error = CASE WHEN k.anew THEN k.error WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
+        error = CASE WHEN k.anew THEN k.error WHEN k.outcome = 3 OR k.release THEN t.error ELSE k.error END
     FROM k
     WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2 AND {told}
-    RETURNING k.n, k.refund, k.anew, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node
+    RETURNING k.n, k.release, k.anew, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node
 ),
 logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
@@ -31,6 +31,6 @@ logged AS (
         CASE WHEN anew THEN (SELECT t.node FROM {s}.hw_tasks t WHERE t.topic = s.topic AND t.id = s.id) ELSE node END,
         failure
     FROM settled s, clock
-    WHERE NOT refund AND ($12 OR NOT anew OR failure <> '')
+    WHERE NOT release AND ($12 OR NOT anew OR failure <> '')
 )
 SELECT n FROM settled

@@ -1,6 +1,6 @@
 -- expire(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
--- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set, "f" the
+-- "x" dead, "p" pending, "r" pending and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
