@@ -273,14 +273,14 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 		require.Empty(t, waiting.Error)
 		require.Zero(t, waiting.Attempts)
 		pass(20 * time.Minute)
-		require.Len(t, ran, 30, "twenty lives, half of them with a failure, none dead of all failures")
+		require.Len(t, ran, 30, "twenty runs, half of them with a failure, none dead of all failures")
 		for i, task := range seen {
 			require.Equal(t, version, task.Version)
 			switch i % 3 {
 			case 0, 2:
 				require.Equal(t, 1, task.Attempts)
 				require.Empty(t, task.Error)
-				require.Less(t, ran[i].Sub(task.Due), 300*time.Millisecond, "Due is that of this life")
+				require.Less(t, ran[i].Sub(task.Due), 300*time.Millisecond, "Due is that of this run")
 				if i > 0 {
 					wait := ran[i].Sub(ran[i-1])
 					require.GreaterOrEqual(t, wait, time.Minute, "no backoff, and nothing is early")
@@ -296,7 +296,7 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 		require.EqualValues(t, 10, s.Failed)
 		require.Zero(t, s.Dead)
 		require.Zero(t, s.Early)
-		require.EqualValues(t, 20, s.Late.Count, "of each life")
+		require.EqualValues(t, 20, s.Late.Count, "of each run")
 		require.Equal(t, timeout.None, r.state("1").State)
 	})
 }
@@ -343,7 +343,7 @@ func TestAgainWithADelayOutOfRangeIsAFailure(t *testing.T) {
 	})
 }
 
-func TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew(t *testing.T) {
+func TestATaskSetOrRemovedWhileItRunsHasNoNewRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
 		begun, free := make(chan string, 2), make(chan struct{})
@@ -369,7 +369,7 @@ func TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew(t *testing.T) {
 	})
 }
 
-func TestFeedbackCanBeginATaskAnew(t *testing.T) {
+func TestFeedbackCanBeginANewRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
 		tokens := make(chan timeout.Token, 2)

@@ -33,25 +33,25 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 			end := func(err error) engine.Outcome { return conclude(topic, schedule, task, now, err) }
 			name := fmt.Sprintf("late=%v/attempts=%d", late, attempts)
 
-			anew := engine.Outcome{As: Pending, Due: next, Anew: true}
-			require.Equal(t, anew, end(nil), name)
-			require.Equal(t, engine.Outcome{As: Pending, After: time.Hour, Anew: true}, end(Again(time.Hour)), name)
+			newRun := engine.Outcome{As: Pending, Due: next, NewRun: true}
+			require.Equal(t, newRun, end(nil), name)
+			require.Equal(t, engine.Outcome{As: Pending, After: time.Hour, NewRun: true}, end(Again(time.Hour)), name)
 			require.Equal(t, engine.Outcome{As: Dead, Error: "broken"}, end(Permanent(failure)), name)
 
-			anew.Error = "broken"
+			newRun.Error = "broken"
 			until := next.Sub(now)
-			require.Equal(t, anew, end(RetryAfter(failure, until)), name)
+			require.Equal(t, newRun, end(RetryAfter(failure, until)), name)
 			if attempts == 3 {
-				require.Equal(t, anew, end(failure), name)
-				require.Equal(t, anew, end(RetryAfter(failure, 0)), name)
+				require.Equal(t, newRun, end(failure), name)
+				require.Equal(t, newRun, end(RetryAfter(failure, 0)), name)
 			} else {
 				require.Equal(t, engine.Outcome{As: Pending, After: until - soon, Error: "broken"}, end(RetryAfter(failure, until-soon)), name)
 			}
-			if o := end(failure); !o.Anew {
+			if o := end(failure); !o.NewRun {
 				require.True(t, now.Add(o.After).Before(next), name)
 			}
-			anew.Error = "timeout: failed"
-			require.Equal(t, anew, end(RetryAfter(errors.New(""), time.Hour)), name)
+			newRun.Error = "timeout: failed"
+			require.Equal(t, newRun, end(RetryAfter(errors.New(""), time.Hour)), name)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestOnlyRunsOfPeriodicTasksAreOutlived(t *testing.T) {
 		outcome, is := outlived(topic, schedule, one, now)
 		require.Equal(t, over, is)
 		if over {
-			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), Anew: true, Error: "timeout: a lease ended"}, outcome)
+			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func settle(t *testing.T, e engine.Engine, leased []engine.Leased, due time.Time
 	t.Helper()
 	var outcomes []engine.Outcome
 	for _, one := range leased {
-		outcomes = append(outcomes, engine.Outcome{Token: one.Token, As: engine.Pending, Due: due, Anew: true})
+		outcomes = append(outcomes, engine.Outcome{Token: one.Token, As: engine.Pending, Due: due, NewRun: true})
 	}
 	_, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Settle: outcomes})
 	require.NoError(t, err)

@@ -201,7 +201,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 	}
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
-		if o := ask.Settle[i]; p.failing == nil && !settled && (o.As != Pending || o.Anew) {
+		if o := ask.Settle[i]; p.failing == nil && !settled && (o.As != Pending || o.NewRun) {
 			w.counts.Lost++
 		}
 	}

@@ -109,7 +109,7 @@ func (s *Stats) began(late time.Duration) {
 }
 
 // isGivenUp reports whether an outcome ends a task, or a run of a periodic one, for good and without success.
-func isGivenUp(o engine.Outcome) bool { return o.As == Dead || o.Anew && o.Error != "" }
+func isGivenUp(o engine.Outcome) bool { return o.As == Dead || o.NewRun && o.Error != "" }
 
 // gaveUp counts an outcome if it is given up.
 func (s *Stats) gaveUp(o engine.Outcome) {

@@ -314,12 +314,12 @@ type Outcome struct {
 	// error of the attempt before, and Node.
 	Release bool
 
-	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and
-	// a new action time. Calls, Failures and all else stay. Without an Error the life has ended
+	// NewRun, with Pending, ends one run of the task and begins the next: no attempts, no node, and
+	// a new action time. Calls, Failures and all else stay. Without an Error the run has ended
 	// well: the task has no error any more, and the log has the attempt as Done, under the same
-	// condition as that of a Done task. With an Error the life has failed: the task keeps the
-	// Error, and the log has the attempt as Dead. Anew goes before Release.
-	Anew bool
+	// condition as that of a Done task. With an Error the run has failed: the task keeps the
+	// Error, and the log has the attempt as Dead. NewRun goes before Release.
+	NewRun bool
 
 	// Error is the failure as text, of at most MaxError bytes of UTF-8. For Done the error of an
 	// earlier attempt stays.
@@ -360,7 +360,7 @@ type Batch struct {
 // Log is the interface of engines with a log of executions.
 type Log interface {
 	// Executions returns the ended attempts of a task since its set, the latest first, at most limit. They stay
-	// through moves, replays and other lives, for as long as Topic.RetainLog says. Like Task.Calls the log leaves out
+	// through moves, replays and new runs, for as long as Topic.RetainLog says. Like Task.Calls the log leaves out
 	// those handed back, and without Topic.Retain the successful ones.
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }

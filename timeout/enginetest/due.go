@@ -45,7 +45,7 @@ func testTimes(r *rig) {
 	r.setAll(epoch)
 	epoch.IfAbsent = true
 	sameTime(r.t, epoch.Due, r.setAll(epoch)[0].Due, "Answer.Due")
-	for _, anew := range []bool{false, true, false} {
+	for _, newRun := range []bool{false, true, false} {
 		var leased engine.Leased
 		r.eventually("it is leased", func() bool {
 			for _, one := range r.expire(engine.Ask{Max: 100}).Leased {
@@ -56,7 +56,7 @@ func testTimes(r *rig) {
 			return leased.ID != ""
 		})
 		sameTime(r.t, epoch.Due, leased.Due, "Due")
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Anew: anew, Due: epoch.Due}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, NewRun: newRun, Due: epoch.Due}))
 		sameTime(r.t, epoch.Due, r.get(epoch.ID).Until, "Until")
 	}
 

@@ -312,7 +312,7 @@ func (m *model) expireSome() {
 			outcome.Release = true
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
-			outcome.Anew, outcome.After = true, 0
+			outcome.NewRun, outcome.After = true, 0
 			if m.rng.IntN(2) == 0 {
 				outcome.Error = ""
 			}
@@ -330,7 +330,7 @@ func (m *model) expireSome() {
 func (m *model) settled(outcome engine.Outcome) {
 	task := m.tasks[outcome.Token.ID]
 	m.old = append(m.old, task.token)
-	if outcome.Anew {
+	if outcome.NewRun {
 		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, outcome.Error, false
 		task.due, task.waits = outcome.Due, !outcome.Due.Before(newDue)
 		if outcome.Error != "" {

@@ -55,7 +55,7 @@ func testRecord(r *rig) {
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 		return r.get(leased.ID)
 	}
-	anew := engine.Outcome{As: engine.Pending, Anew: true}
+	newRun := engine.Outcome{As: engine.Pending, NewRun: true}
 	same(first, 0, 0, 0)
 	time.Sleep(20 * time.Millisecond) // so that another Created would be another one
 	r.move("1", newDue)
@@ -71,8 +71,8 @@ func testRecord(r *rig) {
 	same(r.get("1"), 1, 1, 1)
 	leased = r.expireOne("a", long)
 	same(leased.Task, 2, 2, 1)
-	same(end(leased, anew), 0, 2, 1)
-	same(end(r.expireOne("a", long), anew), 0, 3, 1)
+	same(end(leased, newRun), 0, 2, 1)
+	same(end(r.expireOne("a", long), newRun), 0, 3, 1)
 	r.move("1", past)
 	same(r.get("1"), 0, 3, 1)
 

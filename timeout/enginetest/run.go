@@ -92,7 +92,7 @@ func (s *suite) tests() []test {
 		{"StatesForgotten", testStatesForgotten},
 		{"Tokens", testTokens},
 		{"Attempts", testAttempts},
-		{"Anew", testAnew},
+		{"NewRun", testNewRun},
 		{"Every", testEvery},
 		{"Record", testRecord},
 		{"Batches", testBatches},
@@ -114,7 +114,7 @@ func (s *suite) tests() []test {
 		{"Context", testContext},
 	}
 	if _, ok := s.engine.(engine.Log); ok {
-		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogAnew", testLogAnew}, test{"LogOfASet", testLogOfASet})
+		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogNewRun", testLogNewRun}, test{"LogOfASet", testLogOfASet})
 	}
 	if _, ok := s.engine.(engine.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})

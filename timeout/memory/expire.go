@@ -82,9 +82,9 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 		return false
 	}
 	pending := outcome.As == engine.Pending
-	anew := pending && outcome.Anew
-	release := pending && outcome.Release && !anew
-	if anew {
+	newRun := pending && outcome.NewRun
+	release := pending && outcome.Release && !newRun
+	if newRun {
 		if outcome.As = engine.Done; outcome.Error != "" {
 			outcome.As = engine.Dead
 		}
@@ -92,7 +92,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	if forgotten := outcome.As == engine.Done && t.Retain == 0; !release && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != engine.Done && !release || anew {
+	if outcome.As != engine.Done && !release || newRun {
 		en.mine().failure = outcome.Error
 	}
 	if !pending {
@@ -101,7 +101,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	}
 	en.at = outcome.DueAt(now())
 	switch {
-	case anew:
+	case newRun:
 		succeeded := 0
 		if outcome.As == engine.Done {
 			succeeded = 1

@@ -60,7 +60,7 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 	if len(stays) > 0 {
 		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.anew, c.failures, c.started, c.took, t.Retain > 0).Query(mark(settled, stays))
+		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.newRun, c.failures, c.started, c.took, t.Retain > 0).Query(mark(settled, stays))
 	}
 }
 
@@ -88,7 +88,7 @@ func mark(found []bool, which []int) func(pgx.Rows) error {
 type ends struct {
 	as                        []int16
 	due, after, started, took []int64
-	release, anew             []bool
+	release, newRun           []bool
 	failures                  []string
 }
 
@@ -97,8 +97,8 @@ func newEnds(outcomes []settlement, which []int) ends {
 	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]bool, n), make([]string, n)}
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.anew[k] = int16(o.As), o.Anew && o.As == engine.Pending
-		c.release[k] = o.Release && o.As == engine.Pending && !o.Anew
+		c.as[k], c.newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
+		c.release[k] = o.Release && o.As == engine.Pending && !o.NewRun
 		c.due[k], c.after[k] = when(o.Due, o.After)
 		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
@@ -146,7 +146,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 
 // Executions implements engine.Log. The log gets an attempt when it is settled, except for a
 // released one, or when its task is leased again or dead after the end of the lease. A successful
-// attempt is logged only in topics with a Retain, also one before another life. Upkeep deletes
+// attempt is logged only in topics with a Retain, also one before another run. Upkeep deletes
 // executions older than Topic.RetainLog. The log of a task is deleted with the task, and by a set over it.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	var executions []engine.Execution

@@ -25,7 +25,7 @@
 // last writes, unless its clock is behind by more than the lost time.
 //
 // An operator or a restore may have deleted a part of a task. Without its body the task is lost: Expire logs that when
-// the task is due, and all other calls miss it. Without a record of its attempts a running task begins anew at the
+// the task is due, and all other calls miss it. Without a record of its attempts a running task begins a new run at the
 // end of its lease.
 //
 // A Cluster has the records of the topics on one master, and copies of them on the others. Without

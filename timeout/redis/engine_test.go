@@ -591,7 +591,7 @@ func TestAMoveFindsWhatWaitsAmongTheOthers(t *testing.T) {
 		return lease(t, e, time.Minute)
 	}
 	require.True(t, settle(t, e, engine.Outcome{Token: one("again").Token, As: engine.Pending, After: time.Hour, Error: "x"}))
-	require.True(t, settle(t, e, engine.Outcome{Token: one("anew").Token, As: engine.Pending, After: time.Hour, Anew: true}))
+	require.True(t, settle(t, e, engine.Outcome{Token: one("newrun").Token, As: engine.Pending, After: time.Hour, NewRun: true}))
 	require.True(t, settle(t, e, engine.Outcome{Token: one("done").Token, As: engine.Done}))
 	require.True(t, settle(t, e, engine.Outcome{Token: one("dead").Token, As: engine.Dead}))
 	set(t, e, engine.Task{ID: "removed", After: time.Hour})
@@ -607,7 +607,7 @@ func TestAMoveFindsWhatWaitsAmongTheOthers(t *testing.T) {
 		require.True(t, client.HExists(ctx, tag+"a", members[0]).Val(), "%s has no record, and so waits", members[0])
 	}
 
-	ids := []string{"fresh", "none", "again", "running", "done", "anew", "dead", "removed"}
+	ids := []string{"fresh", "none", "again", "running", "done", "newrun", "dead", "removed"}
 	was := []engine.State{engine.Pending, engine.None, engine.Pending, engine.Running, engine.Done, engine.Pending, engine.Dead, engine.Removed}
 	moves := make([]engine.Move, len(ids))
 	for i, id := range ids {

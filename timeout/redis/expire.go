@@ -229,9 +229,9 @@ func outcomeCode(outcome engine.Outcome) string {
 		return "d"
 	case outcome.As == engine.Dead:
 		return "x"
-	case outcome.Anew && outcome.Error != "":
+	case outcome.NewRun && outcome.Error != "":
 		return "f"
-	case outcome.Anew:
+	case outcome.NewRun:
 		return "a"
 	case outcome.Release:
 		return "r"

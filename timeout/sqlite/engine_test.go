@@ -546,8 +546,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	require.Len(t, back.Nodes, 1)
 }
 
-// The attempts of a task begin anew after a failed life, and its log stays.
-func TestTheLogOfAFailedLifeGoesWithItsTask(t *testing.T) {
+// The attempts of a task begin anew after a failed run, and its log stays.
+func TestTheLogOfAFailedRunGoesWithItsTask(t *testing.T) {
 	r := newRig(t, engine.Topic{Slots: 1})
 	key := engine.Key{Topic: "t", ID: "1"}
 	set := func(after time.Duration) {
@@ -564,7 +564,7 @@ func TestTheLogOfAFailedLifeGoesWithItsTask(t *testing.T) {
 		set(0)
 		batch, err := r.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
-		failed := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Anew: true, After: time.Hour, Error: "broken"}
+		failed := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, NewRun: true, After: time.Hour, Error: "broken"}
 		_, err = r.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: []engine.Outcome{failed}})
 		require.NoError(t, err)
 		log, err := r.Executions(t.Context(), key, 10)

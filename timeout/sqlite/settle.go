@@ -97,7 +97,7 @@ func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles a failed attempt, one that is released, or the last one of a life. Unless another life begins, the action time
+// fail settles a failed attempt, one that is released, or the last one of a run. Unless another run begins, the action time
 // is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task would wait for
 // the action time again.
 func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
@@ -106,7 +106,7 @@ func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Out
 		until = outcome.DueAt(at)
 	}
 	switch {
-	case state == engine.Pending && outcome.Anew:
+	case state == engine.Pending && outcome.NewRun:
 		change = "due = ?2, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3"
 		if outcome.As = engine.Dead; outcome.Error == "" {
 			outcome.As, logs = engine.Done, t.Retain > 0

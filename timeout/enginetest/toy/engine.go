@@ -317,7 +317,7 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 	case outcome.As == engine.Dead:
 		task.fail(outcome.Error)
 		e.end(task, engine.Dead, now)
-	case outcome.Anew:
+	case outcome.NewRun:
 		task.Error, task.Node, task.Attempts = "", "", 0
 		if outcome.Error != "" {
 			task.fail(outcome.Error)

@@ -48,8 +48,8 @@
 //   - F-1 index and primary: `TestRedisInFrontOfATableDoesWhatEveryEngineMust`, `TestTwoWithRedisInFrontOfPostgres`
 //   - F-2, F-3 topics, slots: enginetest: `Topics`, `Slots`; `TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces`
 //   - F-11 at least once: `TestAHundredRandomKillsLoseNothing`
-//   - `Again`: enginetest: `Anew`, `LogAnew`; `TestAgainRunsATaskAsIfItWereSetAnew`,
-//     `TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew`, `TestAgainWithADelayOutOfRangeIsAFailure`
+//   - `Again`: enginetest: `NewRun`, `LogNewRun`; `TestAgainRunsATaskAsIfItWereSetAnew`,
+//     `TestATaskSetOrRemovedWhileItRunsHasNoNewRun`, `TestAgainWithADelayOutOfRangeIsAFailure`
 //   - `Topic.Every`: enginetest: `Every`; `TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow`,
 //     `TestAPeriodicTaskEndsOnlyForAReason`, `TestAPeriodicTaskRunsAtItsTimesHoweverLongARunTakes`,
 //     `TestARunThatFailsForTheLastTimeIsCountedAndTheNextComesAtItsTime`, `TestARunThatKillsItsNodesIsGivenUpToo`,
