@@ -441,16 +441,16 @@ func PartOf(e Engine, key Key) int {
 type Primary interface {
 	Engine
 
-	// Upcoming returns the Pending and Running tasks of some slots, or of all if slots is nil,
+	// ScanBefore returns the Pending and Running tasks of some slots, or of all if slots is nil,
 	// with a time before until. It returns pages of at most limit, by cursor.
-	Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (UpcomingPage, error)
+	ScanBefore(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (ScanPage, error)
 
 	// Claim leases tasks by their keys if they are due, or tells why not.
 	Claim(ctx context.Context, topic, node string, wanted []Wanted, lease time.Duration) ([]Claimed, error)
 }
 
-// UpcomingPage is a page of tasks that are due soon.
-type UpcomingPage struct {
+// ScanPage is a page of ScanBefore.
+type ScanPage struct {
 	Wanted []Wanted
 	Next   string // the cursor of the next page, empty on the last
 

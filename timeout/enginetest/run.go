@@ -126,7 +126,7 @@ func (s *suite) tests() []test {
 		tests = append(tests, test{"Peek", testPeek})
 	}
 	if _, ok := s.engine.(engine.Primary); ok {
-		tests = append(tests, test{"Upcoming", testUpcoming}, test{"Claim", testClaim}, test{"ClaimedOnce", testClaimedOnce})
+		tests = append(tests, test{"ScanBefore", testScanBefore}, test{"Claim", testClaim}, test{"ClaimedOnce", testClaimedOnce})
 	}
 	return tests
 }

@@ -251,7 +251,7 @@ func testDropped(r *rig) {
 			require.Empty(r.t, executions)
 		}
 		if primary, ok := e.(engine.Primary); ok {
-			page, _ := primary.Upcoming(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
+			page, _ := primary.ScanBefore(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
 			require.Empty(r.t, page.Wanted)
 		}
 	}

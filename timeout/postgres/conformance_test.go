@@ -57,9 +57,9 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	page, err := e.List(t.Context(), engine.Query{Topic: "orders", State: engine.Removed})
 	require.NoError(t, err)
 	require.Len(t, page.Tasks, 1)
-	upcoming, err := e.Upcoming(t.Context(), "orders", nil, time.Now().Add(time.Hour), "", 10)
+	scanned, err := e.ScanBefore(t.Context(), "orders", nil, time.Now().Add(time.Hour), "", 10)
 	require.NoError(t, err)
-	require.Len(t, upcoming.Wanted, 1)
+	require.Len(t, scanned.Wanted, 1)
 	_, err = e.Upkeep(t.Context())
 	require.NoError(t, err)
 }

@@ -171,7 +171,7 @@ func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
 	for _, limit := range []int{7, 50, 1000} {
 		var got []engine.Wanted
 		for cursor, more := "", true; more; more = cursor != "" {
-			page, err := e.Upcoming(t.Context(), "orders", nil, until, cursor, limit)
+			page, err := e.ScanBefore(t.Context(), "orders", nil, until, cursor, limit)
 			require.NoError(t, err)
 			got, cursor = append(got, page.Wanted...), page.Next
 		}

@@ -126,7 +126,7 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: claimed[0].Leased.Token, As: engine.Done}))
 }
 
-func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
+func TestAScanHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	for i := range 20 {
 		r.set(engine.Task{ID: fmt.Sprint(i), Due: time.Unix(int64(1+i/3), 0)})
@@ -142,7 +142,7 @@ func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
 		}
 		var last time.Time
 		for cursor := ""; ; {
-			page, err := r.Upcoming(t.Context(), "t", slots, time.Now().Add(time.Minute), cursor, 3)
+			page, err := r.ScanBefore(t.Context(), "t", slots, time.Now().Add(time.Minute), cursor, 3)
 			require.NoError(t, err)
 			for _, w := range page.Wanted {
 				require.False(t, w.At.Before(last))

@@ -68,7 +68,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	_, err = e.List(ctx, engine.Query{Topic: "t", State: engine.Pending})
 	require.NoError(t, err)
 	for _, slots := range [][]int{nil, {1}} {
-		page, err := e.Upcoming(ctx, "t", slots, time.Now(), "", 5)
+		page, err := e.ScanBefore(ctx, "t", slots, time.Now(), "", 5)
 		require.NoError(t, err)
 		_, err = e.Claim(ctx, "t", "n", page.Wanted, time.Minute)
 		require.NoError(t, err)

@@ -168,9 +168,9 @@ func list(ctx context.Context, s *session, t *topic, query engine.Query, from pl
 	return page, moved, err
 }
 
-// upcomingQuery merges both states, each in the order of the index. A task moved to a later time
+// scanQuery merges both states, each in the order of the index. A task moved to a later time
 // keeps its earlier place there.
-func upcomingQuery(condition string) string {
+func scanQuery(condition string) string {
 	half := func(state, time string) string {
 		return "SELECT id, version, " + time + ", at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
 			" AND (at, seq) > (?2, ?3) AND at < ?4 AND " + time + " < ?4" + condition
@@ -178,9 +178,9 @@ func upcomingQuery(condition string) string {
 	return half("1", "max(at, due)") + " UNION ALL " + half("2", "at") + " ORDER BY at, seq LIMIT ?5 + 0"
 }
 
-// Upcoming implements engine.Primary. The earliest tasks come first, over all slots. Moved tasks
+// ScanBefore implements engine.Primary. The earliest tasks come first, over all slots. Moved tasks
 // come at their earlier times.
-func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.UpcomingPage, err error) {
+func (e *Engine) ScanBefore(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.ScanPage, err error) {
 	from, err := parsePlace(cursor)
 	if err != nil {
 		return page, err
@@ -188,7 +188,7 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 	if limit < 1 {
 		return page, fmt.Errorf("%w: limit %d of a page, must be positive", engine.ErrArgument, limit)
 	}
-	return call(ctx, e, "reading what is due soon", func() (page engine.UpcomingPage, err error) {
+	return call(ctx, e, "scanning a topic", func() (page engine.ScanPage, err error) {
 		t, err := existing(ctx, e.reader, topic)
 		if err != nil {
 			return page, err
@@ -200,7 +200,7 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 		}
 		condition, args := inSlots(t, slots, t.no, from.at, from.seq, engine.Millis(until), limit+1)
 		var last place
-		err = each(ctx, e.reader, upcomingQuery(condition), args, func(rows *sql.Rows) error {
+		err = each(ctx, e.reader, scanQuery(condition), args, func(rows *sql.Rows) error {
 			if len(page.Wanted) == limit {
 				page.Next, page.Until = last.String(), time.UnixMilli(last.at)
 				return nil

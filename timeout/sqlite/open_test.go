@@ -163,7 +163,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 		"Now":        func() error { _, err := e.Now(ctx); return err },
 		"Executions": func() error { _, err := e.Executions(ctx, key("x"), 1); return err },
 		"Claim":      func() error { _, err := e.Claim(ctx, "t", "n", nil, time.Second); return err },
-		"Upcoming":   func() error { _, err := e.Upcoming(ctx, "t", nil, time.Now(), "", 1); return err },
+		"ScanBefore": func() error { _, err := e.ScanBefore(ctx, "t", nil, time.Now(), "", 1); return err },
 	} {
 		require.ErrorIs(t, call(), engine.ErrClosed, name)
 	}

@@ -95,7 +95,7 @@ func TestALeaseThatEndsBeforeTheActionTimeIsFound(t *testing.T) {
 		batch, err = e.Expire(t.Context(), ask)
 		require.NoError(t, err)
 		require.True(t, batch.Next.Equal(ends), "%v, must be %v", batch.Next, ends)
-		page, err := e.Upcoming(t.Context(), "t", nil, ends.Add(time.Second), "", 10)
+		page, err := e.ScanBefore(t.Context(), "t", nil, ends.Add(time.Second), "", 10)
 		require.NoError(t, err)
 		require.Equal(t, []engine.Wanted{{ID: "x", Version: set[0].Version, At: ends}}, page.Wanted)
 		time.Sleep(time.Second)

@@ -435,7 +435,7 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 }
 
 // The index hears of this process only. Other processes can set tasks, too.
-func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
+func TestAnIndexHearsWhereThePrimaryDoes(t *testing.T) {
 	for name, primary := range map[string]engine.Primary{
 		"silent":  struct{ engine.Primary }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
 		"hearing": hearing{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
