@@ -173,7 +173,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 	asked.looking = d.begun
 	d.beginCall(asked, now)
 	asked.asked += ask.Max
-	asked.look = now.Add(d.c.poll()) // earlier hints are answered by this call, later ones still count
+	asked.look = now.Add(d.c.poll()) // earlier wakes are answered by this call, later ones still count
 	return asked, ask, 0
 }
 

@@ -185,8 +185,8 @@ func (l *looks) lookAt(p *part, at time.Time) {
 	}
 }
 
-// told makes serve look: somebody may have set a task.
-func (l *looks) told() {
+// woken makes serve look: somebody may have set a task.
+func (l *looks) woken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookNow()

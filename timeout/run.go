@@ -306,22 +306,22 @@ func (c *Center) countSwept(swept engine.Swept) {
 func (c *Center) listen(ctx context.Context) {
 	waker, ok := c.engine.(engine.Waker)
 	for ok && ctx.Err() == nil {
-		err := waker.Wake(ctx, c.told)
+		err := waker.Wake(ctx, c.woken)
 		c.hear(false)
 		c.rest(ctx, "wake-ups", err)
 	}
 }
 
-// told makes the worker of a topic look. The empty topic means that the engine listens now; see
+// woken makes the worker of a topic look. The empty topic means that the engine listens now; see
 // engine.Waker.
-func (c *Center) told(topic string) {
+func (c *Center) woken(topic string) {
 	if topic == "" {
 		c.hear(true)
 		return
 	}
 	for _, l := range c.looksAt(topic) {
 		if l != nil {
-			l.told()
+			l.woken()
 		}
 	}
 }
@@ -340,16 +340,16 @@ func (c *Center) looksAt(topic string) (of [2]*looks) {
 }
 
 // hear notes whether the engine tells of new tasks from now on. All workers look, since some
-// tasks may be untold.
+// wakes may be missing.
 func (c *Center) hear(hears bool) {
 	c.hears.Store(hears)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.workers {
-		w.told()
+		w.woken()
 	}
 	for _, d := range c.dispatchers {
-		d.told()
+		d.woken()
 	}
 }
 

@@ -147,7 +147,7 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 	} else if room > 0 {
 		poll := w.c.poll()
 		p.rescued = false
-		p.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
+		p.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier wakes are answered by this call, later ones still count
 		p.net, p.own = p.look, now.Add(ownLook-jitter(ownLook/2))
 	}
 	return ask, 0

@@ -47,7 +47,7 @@ func newStatements(schema string) statements {
 	front := common.Replace(read("snippets/front"))
 	words = append(words,
 		"{known}", common.Replace(read("snippets/known")), // whether a topic of the call is there: each row of it is compared with all of these
-		"{told}", common.Replace(read("snippets/told")), // always true: it tells others of a task filed in the past
+		"{announce}", common.Replace(read("snippets/announce")), // always true: it tells others of a task filed in the past
 		"{front $5}", strings.ReplaceAll(front, "{f}", "$5"), // where live rows begin, see the type front
 		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"),
 	)

@@ -70,14 +70,14 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	for first := true; ; first = false {
 		var visits []visit
 		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
-			if !first && (x.ask.Late > 0 || !l.hints.due(parts)) {
+			if !first && (x.ask.Late > 0 || !l.due.any(parts)) {
 				break
 			}
 			poll := x.engine.cfg.PollInterval
-			if x.ask.Late > 0 { // it is asked rarely, about partitions without hints
+			if x.ask.Late > 0 { // it is asked rarely, about partitions with nothing due in the cache
 				poll = -1
 			}
-			visits = l.hints.visits(parts, poll, room)
+			visits = l.due.visits(parts, poll, room)
 		}
 		if len(visits) == 0 && len(x.open) == 0 {
 			break
@@ -87,7 +87,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		}
 	}
 	if x.ask.Max > 0 {
-		x.failure = cmp.Or(x.failure, l.hints.failure(parts))
+		x.failure = cmp.Or(x.failure, l.due.failure(parts))
 	}
 	if !x.good && x.failure == nil { // no partition was asked
 		now, err := x.engine.Now(ctx)
@@ -96,7 +96,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		}
 		x.batch.Now, x.good = now, true
 	}
-	if next := l.hints.next(parts); next > 0 {
+	if next := l.due.next(parts); next > 0 {
 		x.batch.Next = time.UnixMilli(next)
 	}
 	if soon := x.batch.Now.Add(failedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
@@ -147,7 +147,7 @@ func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 			err := fmt.Errorf("server %s: %w", x.engine.redis.Server(c.at.keys[0].(string)), c.Err)
 			x.failure = cmp.Or(x.failure, err)
 			if c.visit != nil {
-				l.hints.failed(*c.visit, err, again)
+				l.due.failed(*c.visit, err, again)
 			}
 		case c.Status != "":
 			refused = c
@@ -156,9 +156,9 @@ func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 			x.good = true
 			x.take(l, c)
 			if c.visit != nil {
-				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
+				l.due.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
 			} else if next := integer(c.Answer[1]); next > 0 {
-				l.hints.set(c.at.part, next)
+				l.due.set(c.at.part, next)
 			}
 		}
 	}

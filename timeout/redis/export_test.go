@@ -20,4 +20,4 @@ func (e *Engine) SlotKey(topic string, slot int) string {
 func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }
 
 // Suppose has the engine suppose that a slot of a known topic has something due.
-func (e *Engine) Suppose(topic string, slot int) { e.known(topic).hints.set(slot, 1) }
+func (e *Engine) Suppose(topic string, slot int) { e.known(topic).due.set(slot, 1) }

@@ -66,7 +66,7 @@ type layout struct {
 	kept
 	raw    string
 	places []*place // of the partitions
-	hints  hints
+	due    dueCache
 
 	servers struct {
 		mu     sync.Mutex
@@ -81,7 +81,7 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 		return nil, err
 	}
 	l.places = e.places(l.Topic.Name, l.Gen, cmp.Or(l.Parts, l.Topic.Slots))
-	l.hints.parts = make([]hint, len(l.places))
+	l.due.parts = make([]partDue, len(l.places))
 	return l, nil
 }
 
@@ -214,7 +214,7 @@ func (e *Engine) read(ctx context.Context, topic string) (raw string, err error)
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // learn keeps a layout for the next calls. If the known one is the same, it returns that, with all
-// its hints. The hints of another one end with it.
+// its cache of due times. The cache of another one ends with it.
 func (e *Engine) learn(l *layout) *layout {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -39,7 +39,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 			waits[i] = 0
 		case len(c.Answer) == 2:
 			waits[i] = min(waits[i], engine.Wait(integer(c.Answer[0])))
-			layouts[i].hints.set(c.at.part, integer(c.Answer[1]))
+			layouts[i].due.set(c.at.part, integer(c.Answer[1]))
 		}
 	}
 	return waits, nil

@@ -102,7 +102,7 @@ func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due fu
 		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
 	}
 	if first >= 0 {
-		l.hints.set(c.at.part, first)
+		l.due.set(c.at.part, first)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 					due := integer(found[2])
 					answers[i].Version, answers[i].Due = number7(text(found[1])), time.UnixMilli(due)
 					if wakes {
-						l.hints.set(c.at.part, due)
+						l.due.set(c.at.part, due)
 					}
 				}
 			}

@@ -20,7 +20,7 @@ settled AS (
         node = CASE WHEN k.new_run THEN '' ELSE t.node END,
         error = CASE WHEN k.new_run THEN k.error WHEN k.outcome = 3 OR k.release THEN t.error ELSE k.error END
     FROM k
-    WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2 AND {told}
+    WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2 AND {announce}
     RETURNING k.n, k.release, k.new_run, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node
 ),
 logged AS (
