@@ -1026,11 +1026,11 @@ func TestGetAllTellsWhatIsNotThere(t *testing.T) {
 	})
 }
 
-// A task there could pass for the mark of a shard, and no program would open the engine again.
+// A task there could pass for the marker of a shard, and no program would open the engine again.
 func TestTheTopicOfMarksIsReserved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
-		const want = "timeout: invalid argument: topic heartwheel.sharded is reserved for the marks of shards"
+		const want = "timeout: invalid argument: topic heartwheel.sharded is reserved for the markers of shards"
 		_, err := r.Set(t.Context(), timeout.Task{Topic: engine.Reserved, ID: "place", After: time.Hour})
 		require.EqualError(t, err, want)
 		_, err = r.SetAll(t.Context(), []timeout.Task{{Topic: engine.Reserved, ID: "place", After: time.Hour}})

@@ -14,7 +14,7 @@
 // server's clock decides. Versions and lease numbers come from a sequence. A crash without
 // synchronous_commit, a failover or a restored backup may set it back. So a new connection raises
 // it above the server's clock in microseconds, by a million at least, and waits until that is on disk.
-// It does so unless one that has raised it is still open: these share an advisory lock as their mark.
+// It does so unless one that has raised it is still open: these share an advisory lock as their flag.
 // In a transaction of yours, the commit waits. A role needs the rights USAGE and UPDATE on the sequence
 // for that. Never set it back while the engine has connections. A logical restore does so: stop the
 // nodes for it. Otherwise the lease of a task can have the number of an earlier one, and two workers

@@ -55,12 +55,12 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 	}
 	if len(gone) > 0 {
 		ids, leases := tokensOf(outcomes, gone)
-		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(mark(settled, gone))
+		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(setFound(settled, gone))
 	}
 	if len(stays) > 0 {
 		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.newRun, c.failures, c.started, c.took, t.Retain > 0).Query(mark(settled, stays))
+		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.newRun, c.failures, c.started, c.took, t.Retain > 0).Query(setFound(settled, stays))
 	}
 }
 
@@ -72,8 +72,8 @@ func tokensOf(outcomes []settlement, which []int) (ids []string, leases []int64)
 	return ids, leases
 }
 
-// mark reads the numbers of the rows found, from 1. For number n it sets found[which[n-1]].
-func mark(found []bool, which []int) func(pgx.Rows) error {
+// setFound reads the numbers of the rows found, from 1. For number n it sets found[which[n-1]].
+func setFound(found []bool, which []int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var n int64
 		_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
@@ -134,7 +134,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 					leases[i], which[i] = tokens[from+p.index].Lease, from+p.index
 					p.topic.frontier.leases(engine.CeilMillis(lease))
 				}
-				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(mark(held, which))
+				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
 			}
 		})
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// tombstone is how long the mark of a partition out of use stays. A process may stand still for that long
+// tombstone is how long the tombstone of a partition out of use stays. A process may stand still for that long
 // between reading a topic and using it. After a longer time nobody would tell it.
 const tombstone = 24 * time.Hour
 

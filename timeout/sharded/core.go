@@ -26,7 +26,7 @@ type core struct {
 	guards sync.WaitGroup
 
 	admitted chan struct{} // closed when found has succeeded
-	list     string        // the name of this list of shards, see mark; stays since then
+	list     string        // the name of this list of shards, see marker; stays since then
 
 	mu    sync.Mutex     // guards slots
 	slots map[string]int // by topic, as last read from a shard; without one all shards are asked

@@ -188,14 +188,14 @@ func (e *core) check(s *shard) bool {
 	return true
 }
 
-// reach checks a shard's mark, aligns its topics, and changes something: if the disk of a server hangs, it may answer
+// reach checks a shard's marker, aligns its topics, and changes something: if the disk of a server hangs, it may answer
 // reads only.
 func (e *core) reach(s *shard) error {
 	ctx, cancel := context.WithTimeout(e.life, e.cfg.Patience)
 	defer cancel()
-	m, err := readMark(ctx, s.engine)
+	m, err := readMarker(ctx, s.engine)
 	if err == nil {
-		err = e.checkMark(s, m)
+		err = e.checkMarker(s, m)
 	}
 	if err == nil {
 		err = e.alignLater(ctx, s, s.engine)

@@ -20,7 +20,7 @@ func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNo
 // returns an error. Even then the reached shards are changed, and the others will be.
 func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
 	if wanted.Name == engine.Reserved {
-		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, engine.Reserved)
+		return kept, fmt.Errorf("%w: topic %s is that of the markers of shards", engine.ErrArgument, engine.Reserved)
 	}
 	wanted = e.shareOf(wanted)
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {

@@ -38,7 +38,7 @@ type node struct {
 	// turn guards the fields below; it has an element while it is taken. The holder may be an
 	// abandoned call, because the calls of go-zookeeper take no context.
 	turn   chan struct{}
-	mark   string   // prefix of the node's own znode
+	prefix string   // prefix of the node's own znode
 	topics []string // the topics in the znode
 	unsure bool     // the last update of the topics got no answer
 	last   snapshot
@@ -155,7 +155,7 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 		if err != nil {
 			return engine.View{}, err
 		}
-		switch child := find(children, n.mark); {
+		switch child := find(children, n.prefix); {
 		case child == "":
 			err = n.create(s, data, who.Topics)
 		case n.unsure || !sameTopics(n.topics, who.Topics):
@@ -220,11 +220,11 @@ func recordOf(s *session, who engine.Node) []byte {
 	return data
 }
 
-// create makes the node's znode. If the answer is lost, the next round finds the znode by its mark.
+// create makes the node's znode. If the answer is lost, the next round finds the znode by its prefix.
 func (n *node) create(s *session, data []byte, topics []string) error {
 	n.child.Store(nil)
 	n.topics, n.unsure = slices.Clone(topics), false
-	_, err := s.conn.Create(n.m.cfg.Path+"/"+n.mark, data, zk.FlagEphemeral|zk.FlagSequence, n.m.cfg.ACL)
+	_, err := s.conn.Create(n.m.cfg.Path+"/"+n.prefix, data, zk.FlagEphemeral|zk.FlagSequence, n.m.cfg.ACL)
 	return err
 }
 
@@ -294,7 +294,7 @@ func (n *node) connect(ttl time.Duration) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.mark = "n-" + rand.Text() + "-"
+	n.prefix = "n-" + rand.Text() + "-"
 	n.session.Store(s)
 	return s, nil
 }

@@ -14,13 +14,13 @@ import (
 
 // The tasks of the topic engine.Reserved. Nobody leases them.
 const (
-	placeID   = "place"   // has the mark, and is set only if absent
-	foundedID = "founded" // its presence means: all shards have a mark
+	placeID   = "place"   // has the marker, and is set only if absent
+	foundedID = "founded" // its presence means: all shards have a marker
 	probeID   = "probe"   // is set to see whether changes hang
 )
 
-// mark is the identity of a shard, stored in it.
-type mark struct {
+// marker is the identity of a shard, stored in it.
+type marker struct {
 	Set   string `json:"set"`   // unique for each list of shards
 	Place int    `json:"place"` // from 0
 	Of    int    `json:"of"`
@@ -28,29 +28,29 @@ type mark struct {
 	founded bool
 }
 
-// readMark returns the mark of a shard. Without a mark, Set is empty.
-func readMark(ctx context.Context, e engine.Engine) (m mark, err error) {
+// readMarker returns the marker of a shard. Without a marker, Set is empty.
+func readMarker(ctx context.Context, e engine.Engine) (m marker, err error) {
 	tasks, err := e.Get(ctx, []engine.Key{{Topic: engine.Reserved, ID: placeID}, {Topic: engine.Reserved, ID: foundedID}})
 	if err != nil || tasks[0].State == engine.None {
 		return m, err
 	}
 	if json.Unmarshal(tasks[0].Payload, &m) != nil || m.Set == "" {
-		return m, fmt.Errorf("%w: mark %.100q of a shard can't be read", engine.ErrConflict, tasks[0].Payload)
+		return m, fmt.Errorf("%w: marker %.100q of a shard can't be read", engine.ErrConflict, tasks[0].Payload)
 	}
 	m.founded = tasks[1].State != engine.None
 	return m, nil
 }
 
-// writeMark marks a shard without a mark, and returns the mark stored there.
-func writeMark(ctx context.Context, e engine.Engine, m mark) (mark, error) {
+// writeMarker marks a shard without a marker, and returns the marker stored there.
+func writeMarker(ctx context.Context, e engine.Engine, m marker) (marker, error) {
 	payload, _ := json.Marshal(m) // strings and numbers can always be written
 	if err := write(ctx, e, placeID, payload); err != nil {
 		return m, err
 	}
-	return readMark(ctx, e)
+	return readMarker(ctx, e)
 }
 
-// never is the action time of the marks, far in the future.
+// never is the action time of the markers, far in the future.
 var never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 func write(ctx context.Context, e engine.Engine, id string, payload []byte) error {
@@ -67,21 +67,21 @@ func write(ctx context.Context, e engine.Engine, id string, payload []byte) erro
 // Alone returns an error if an engine is one of several shards; it wraps engine.ErrConflict. Set
 // through this engine alone, a task could be in the wrong shard.
 func Alone(ctx context.Context, e engine.Engine) error {
-	m, err := readMark(ctx, e)
+	m, err := readMarker(ctx, e)
 	if err == nil && m.Of > 1 {
 		err = fmt.Errorf("%w: this is shard %d of %d, and must be used with the others", engine.ErrConflict, m.Place+1, m.Of)
 	}
 	return err
 }
 
-// found waits until the shards are open, and checks their marks: they must belong together in this order. The
+// found waits until the shards are open, and checks their markers: they must belong together in this order. The
 // first time, it marks each shard with its place. Then it tells each shard of the end of the
-// marking. So a shard without a mark among finished shards has lost its data or belongs to
+// marking. So a shard without a marker among finished shards has lost its data or belongs to
 // something else. found takes in the answering shards, and loses the others.
 func (e *core) found(ctx context.Context) error {
-	marks := make([]mark, len(e.shards))
-	errs := e.readMarks(ctx, marks)
-	founded := slices.ContainsFunc(marks, func(m mark) bool { return m.founded })
+	markers := make([]marker, len(e.shards))
+	errs := e.readMarkers(ctx, markers)
+	founded := slices.ContainsFunc(markers, func(m marker) bool { return m.founded })
 	var missing []error
 	for place, err := range errs {
 		if err == nil {
@@ -94,20 +94,20 @@ func (e *core) found(ctx context.Context) error {
 	}
 	switch {
 	case founded:
-		errs = e.readMarks(ctx, marks) // some may have been marked in between
+		errs = e.readMarkers(ctx, markers) // some may have been marked in between
 	case len(missing) > 0:
 		return fmt.Errorf("timeout/sharded: the first time all shards must answer: %w", errors.Join(missing...))
 	default:
-		if err := e.markAll(ctx, marks); err != nil {
+		if err := e.markAll(ctx, markers); err != nil {
 			return err
 		}
 	}
-	if err := e.agree(marks); err != nil {
+	if err := e.agree(markers); err != nil {
 		return err
 	}
 	for place, s := range e.shards {
 		if errs[place] == nil {
-			errs[place] = e.checkMark(s, marks[place])
+			errs[place] = e.checkMarker(s, markers[place])
 		}
 		if errors.Is(errs[place], engine.ErrConflict) {
 			return e.of(s, errs[place])
@@ -129,9 +129,9 @@ func (e *core) found(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// readMarks reads the marks not read yet, of the shards that are open within Patience.
-func (e *core) readMarks(ctx context.Context, marks []mark) []error {
-	return e.together(func(place int) bool { return marks[place].Set == "" }, func(s *shard) (err error) {
+// readMarkers reads the markers not read yet, of the shards that are open within Patience.
+func (e *core) readMarkers(ctx context.Context, markers []marker) []error {
+	return e.together(func(place int) bool { return markers[place].Set == "" }, func(s *shard) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
 		defer cancel()
 		select {
@@ -143,39 +143,39 @@ func (e *core) readMarks(ctx context.Context, marks []mark) []error {
 		engine, err := s.engine, s.failed
 		s.mu.Unlock()
 		if err == nil {
-			marks[s.place], err = readMark(ctx, engine)
+			markers[s.place], err = readMarker(ctx, engine)
 		}
 		return err
 	})
 }
 
-// markAll marks the shards without a mark. If two nodes do so at the same time, both begin with the
-// first shard, and the later one goes on with the mark found there.
-func (e *core) markAll(ctx context.Context, marks []mark) error {
+// markAll marks the shards without a marker. If two nodes do so at the same time, both begin with the
+// first shard, and the later one goes on with the marker found there.
+func (e *core) markAll(ctx context.Context, markers []marker) error {
 	set := rand.Text()
 	for place, s := range e.shards {
-		if marks[place].Set == "" {
+		if markers[place].Set == "" {
 			if err := e.unused(ctx, s); err != nil {
 				return err
 			}
 		} else {
-			set = marks[place].Set
+			set = markers[place].Set
 		}
 	}
 	for place, s := range e.shards {
-		m, err := writeMark(ctx, s.engine, mark{Set: set, Place: place, Of: len(e.shards)})
+		m, err := writeMarker(ctx, s.engine, marker{Set: set, Place: place, Of: len(e.shards)})
 		if err != nil {
 			return e.of(s, err)
 		}
 		if place == 0 {
 			set = m.Set
 		}
-		marks[place] = m
+		markers[place] = m
 	}
 	return nil
 }
 
-// unused refuses a shard with topics but no mark: its tasks would be in the wrong place.
+// unused refuses a shard with topics but no marker: its tasks would be in the wrong place.
 func (e *core) unused(ctx context.Context, s *shard) error {
 	topics, err := s.engine.Topics(ctx)
 	if err != nil {
@@ -190,24 +190,24 @@ func (e *core) unused(ctx context.Context, s *shard) error {
 }
 
 // agree refuses shards of different lists.
-func (e *core) agree(marks []mark) error {
-	first := slices.IndexFunc(marks, func(m mark) bool { return m.Set != "" })
-	for place, m := range marks {
-		if m.Set != "" && m.Set != marks[first].Set {
-			return fmt.Errorf("%w: shards %d and %d of %d do not belong together: they are of the lists %s and %s", engine.ErrConflict, first+1, place+1, len(marks), marks[first].Set, m.Set)
+func (e *core) agree(markers []marker) error {
+	first := slices.IndexFunc(markers, func(m marker) bool { return m.Set != "" })
+	for place, m := range markers {
+		if m.Set != "" && m.Set != markers[first].Set {
+			return fmt.Errorf("%w: shards %d and %d of %d do not belong together: they are of the lists %s and %s", engine.ErrConflict, first+1, place+1, len(markers), markers[first].Set, m.Set)
 		}
 	}
 	if first >= 0 {
-		e.list = marks[first].Set
+		e.list = markers[first].Set
 	}
 	return nil
 }
 
-// checkMark refuses a shard without a mark, of another list, or in the wrong place.
-func (e *core) checkMark(s *shard, m mark) error {
+// checkMarker refuses a shard without a marker, of another list, or in the wrong place.
+func (e *core) checkMarker(s *shard, m marker) error {
 	switch {
 	case m.Set == "":
-		return fmt.Errorf("%w: it has no mark as the others have: it is another database, or has lost what it had", engine.ErrConflict)
+		return fmt.Errorf("%w: it has no marker as the others have: it is another database, or has lost what it had", engine.ErrConflict)
 	case m.Place != s.place || m.Of != len(e.shards):
 		return fmt.Errorf("%w: it was made as shard %d of %d: neither the order nor the number of shards can change", engine.ErrConflict, m.Place+1, m.Of)
 	case m.Set != e.list:

@@ -44,7 +44,7 @@ func TestAnotherListOfShardsIsRefused(t *testing.T) {
 	refused(t, []engine.Engine{s[1], s[0], s[2]}, "shard 1 of 3", "made as shard 2 of 3")
 	refused(t, s[:2], "made as shard 1 of 3")
 	refused(t, append(s, inMemory(t)), "of 4", "made as shard 1 of 3")
-	refused(t, []engine.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no mark")
+	refused(t, []engine.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no marker")
 	refused(t, []engine.Engine{s[0], s[1], s[1]}, "shard 3 of 3", "made as shard 2 of 3")
 
 	others := several(t, 3)
