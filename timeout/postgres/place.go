@@ -20,7 +20,7 @@ type places []place
 
 // locate finds the topics of keys. It returns the places with an existing topic, in rounds. A key
 // named several times is in several rounds.
-func (e *Engine) locate(ctx context.Context, via via, n int, key func(int) engine.Key) ([]places, error) {
+func (e *Engine) locate(ctx context.Context, exec executor, n int, key func(int) engine.Key) ([]places, error) {
 	var names []string
 	last := ""
 	for i := range n {
@@ -29,7 +29,7 @@ func (e *Engine) locate(ctx context.Context, via via, n int, key func(int) engin
 			last = name
 		}
 	}
-	found, err := e.find(ctx, via, names...)
+	found, err := e.find(ctx, exec, names...)
 	if err != nil {
 		return nil, err
 	}
