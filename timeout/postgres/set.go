@@ -89,7 +89,7 @@ func (e *Engine) setSome(ctx context.Context, exec executor, tasks []engine.Task
 func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, indices []int, ps places, answers []engine.Answer, done []bool) {
 	c := newColumns(tasks, indices, ps)
 	statement := e.sql.Set
-	if !exec.foreign && e.news.likely(len(ps)) {
+	if !exec.foreign && e.inserts.likely(len(ps)) {
 		statement = e.sql.Insert
 	}
 	batch.Queue(statement, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
