@@ -106,8 +106,8 @@ func testGrowing(r *rig) {
 		tokens = append(tokens, order[fmt.Sprint("running", i)])
 	}
 	failing := r.leased("failing", long).Token
-	buried := r.leased("dead", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: buried, As: engine.Dead, Error: "broken"}))
+	dead := r.leased("dead", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: dead, As: engine.Dead, Error: "broken"}))
 	failed := r.leased("failed", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failed, As: engine.Pending, After: long, Error: "broken"}))
 	for _, name := range []string{"waiting", "due", "moved", "removed", "replaced"} {
@@ -164,7 +164,7 @@ func testGrowing(r *rig) {
 		}
 	}
 	require.Contains(r.t, got, "dead")
-	require.NotEqual(r.t, buried.Lease, got["dead"].Token.Lease)
+	require.NotEqual(r.t, dead.Lease, got["dead"].Token.Lease)
 	require.NotEqual(r.t, tokens[0].Lease, got["running0"].Token.Lease, "a lease has a number of its own for ever")
 
 	// Leases from before the growth still count, except for the void ones.

@@ -191,7 +191,7 @@ func (x *expiry) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
 func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool, error) {
 	gen, ok := genOf(token)
 	if !ok || gen <= l.Gen {
-		return ok && gen >= l.Born, nil
+		return ok && gen >= l.FirstGen, nil
 	}
 	now, err := e.reload(ctx, l.Topic.Name)
 	if err == nil && now.Gen >= gen {

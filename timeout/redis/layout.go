@@ -35,7 +35,7 @@ type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`
 
-	// Parts is the number of partitions, that of the slots at the topic's birth. Zero means as many as slots.
+	// Parts is the number of partitions, that of the slots with which the topic was made. Zero means as many as slots.
 	Parts int `json:"parts,omitempty"`
 
 	// Rev is higher after each change of what the partitions know of the topic.
@@ -44,11 +44,11 @@ type kept struct {
 	// Seq is higher after each change, and in a topic made anew under the same name.
 	Seq int64 `json:"seq"`
 
-	// Gen is the generation of the partitions' keys. Born is the topic's first one: leases of older ones were of a dropped
-	// topic. It is Gen, unless the topic was migrated. Old is for migrate.
-	Gen  int64       `json:"gen"`
-	Born int64       `json:"born"`
-	Old  *generation `json:"old,omitempty"`
+	// Gen is the generation of the partitions' keys. FirstGen is the topic's first one: leases of older ones were
+	// of a dropped topic. It is Gen, unless the topic was migrated. Old is for migrate.
+	Gen      int64       `json:"gen"`
+	FirstGen int64       `json:"born"`
+	Old      *generation `json:"old,omitempty"`
 }
 
 // with returns the record with another topic of the same name. Its partitions stay.

@@ -88,7 +88,7 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 		return nil, err
 	}
 	places := e.places(topic.Name, gen, topic.Slots)
-	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, Born: gen}
+	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, FirstGen: gen}
 	err = e.makeParts(ctx, to, places, 0, func(c *invocation) error {
 		if integer(c.Answer[0]) != 1 {
 			return errStale // the number is somebody else's, too: its counter was lost
@@ -109,7 +109,7 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 		return e.learn(l), nil
 	}
 	switch l, err = e.load1(ctx, topic.Name); {
-	case err == nil && l.Born == gen: // changed by others since
+	case err == nil && l.FirstGen == gen: // changed by others since
 		return nil, nil
 	case err != nil && !errors.Is(err, engine.ErrNotFound):
 		return nil, err
@@ -313,10 +313,10 @@ func (e *Engine) drop(ctx context.Context, l *layout) error {
 	if err := e.step("drop topic"); err != nil {
 		return err
 	}
-	if err := e.bury(ctx, l); err != nil {
+	if err := e.writeTombstone(ctx, l); err != nil {
 		return err
 	}
-	if err := e.step("buried"); err != nil {
+	if err := e.step("tombstone"); err != nil {
 		return err
 	}
 	_, err := e.swap(ctx, l.Topic.Name, l.raw, "")
