@@ -36,7 +36,7 @@ type circuit struct {
 	opened   time.Time                  // when the circuit opened; zero while it is closed
 	age      int                        // how many times it has opened and closed
 	until    time.Time                  // no further trial before, while it is open
-	trials   int                        // under way, without a verdict
+	trials   int                        // under way, without a result
 	claimant string                     // the caller that leases a task for a trial, or empty
 	claimed  time.Time                  // since when
 	turns    turns                      // of the trials
@@ -303,12 +303,12 @@ func (v *visit) leave(failure error) {
 	v.end(failure, true)
 }
 
-// judge tells the circuit of a call, also before its end. Only the first verdict counts.
+// judge tells the circuit of a call, also before its end. Only the first result counts.
 func (v *visit) judge(failure error) {
 	v.end(failure, false)
 }
 
-// end takes a verdict, and counts a call out that is over. A failure from before the circuit opened or closed says
+// end takes a result, and counts a call out that is over. A failure from before the circuit opened or closed says
 // nothing new, and that of a trial leaves it open.
 func (v *visit) end(failure error, over bool) {
 	c, now := v.circuit, time.Now()

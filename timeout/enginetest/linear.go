@@ -153,14 +153,14 @@ func testLinearizable(r *rig) {
 		})
 		for key, calls := range h.calls {
 			require.Zero(r.t, versions(calls), "a version of key %s that was given twice", key)
-			verdict := linear.Check(keyState{}, keyState.step, calls, searched)
-			if verdict == linear.Explained {
+			result := linear.Check(keyState{}, keyState.step, calls, searched)
+			if result == linear.Explained {
 				continue
 			}
 			for _, c := range calls {
 				r.t.Logf("[%d, %d] %+v -> %+v", c.Begin, c.End, c.Input, c.Answer)
 			}
-			require.NotEqual(r.t, linear.Unknown, verdict, "key %s: no order of the calls was found in %d steps", key, searched)
+			require.NotEqual(r.t, linear.Unknown, result, "key %s: no order of the calls was found in %d steps", key, searched)
 			require.Fail(r.t, "no order of the calls explains the answers", "key %s", key)
 		}
 		_ = r.engine.DropTopic(r.ctx, round.topic)

@@ -49,10 +49,10 @@ func (e *Engine) prove(topic, raw string) {
 	e.mu.Unlock()
 }
 
-// confer writes a topic's record to the copies, and returns the record for the hash: another one if
+// reconcile writes a topic's record to the copies, and returns the record for the hash: another one if
 // the hash has lost changes, and an empty one if there is no such topic. own says that this process
 // has just written the record to the hash.
-func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (string, error) {
+func (e *Engine) reconcile(ctx context.Context, topic, raw string, own bool) (string, error) {
 	if !e.redis.Clustered() || raw != "" && e.proven(topic, raw) {
 		return raw, nil
 	}

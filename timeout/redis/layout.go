@@ -181,7 +181,7 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 		if err != nil {
 			return nil, err
 		}
-		should, err := e.confer(ctx, topic, raw, false)
+		should, err := e.reconcile(ctx, topic, raw, false)
 		switch {
 		case err != nil:
 			return nil, err
@@ -260,7 +260,7 @@ func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error
 	if err != nil || !done {
 		return nil, err
 	}
-	should, err := e.confer(ctx, name, raw, true)
+	should, err := e.reconcile(ctx, name, raw, true)
 	if err != nil {
 		return nil, err
 	}
