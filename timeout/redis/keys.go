@@ -25,7 +25,7 @@ var lookKeys = []string{"m", "f", "d", "r"}
 // firstKeys are the keys of first.lua, in its order.
 var firstKeys = []string{"m", "s", "p"}
 
-// endedKeys are the keys of weigh.lua, in its order.
+// endedKeys are the keys of estimate.lua, in its order.
 var endedKeys = []string{"f", "d", "r", "b", "a"}
 
 // named returns some of the place's keys.

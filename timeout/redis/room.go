@@ -85,7 +85,7 @@ func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound
 	var sizes []int64
 	var total int64
 	err := e.all(ctx, c.partitions, func(at *place) *invocation {
-		c := invoke(scriptWeigh, at, samples)
+		c := invoke(scriptEstimate, at, samples)
 		c.Keys, c.room = at.named(endedKeys), samples
 		return c
 	}, func(c *invocation) error {
