@@ -142,7 +142,7 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 	ask.Max = room
 	p.asked += room
 	w.c.fairQueue.ask(room)
-	if ask.Late = late; late > 0 {
+	if ask.OverdueBy = late; late > 0 {
 		ask.Slots = w.foreign()
 	} else if room > 0 {
 		poll := w.c.poll()
@@ -206,7 +206,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		}
 	}
 	p.clock = clock{batch.Now, now}
-	if ask.Max == 0 || ask.Late > 0 { // nothing was looked for in the worker's own slots
+	if ask.Max == 0 || ask.OverdueBy > 0 { // nothing was looked for in the worker's own slots
 		for _, outcome := range ask.Settle {
 			switch {
 			case outcome.As != Pending:
@@ -220,7 +220,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 	if ask.Max == 0 {
 		return
 	}
-	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {
+	if full := len(batch.Leased) == ask.Max; ask.OverdueBy == 0 {
 		w.tune(p, now, now.Sub(asked), len(batch.Leased), full)
 	} else if w.counts.Rescued += uint64(len(batch.Leased)); full {
 		p.rescue = now
@@ -262,7 +262,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		w.unclaim()
 	}
 	w.hire()
-	if ask.Late > 0 {
+	if ask.OverdueBy > 0 {
 		return // a rescue says nothing about the worker's own slots
 	}
 	switch {

@@ -294,10 +294,10 @@ type Ask struct {
 	// Outcomes go to their own parts anyway.
 	Part int
 
-	// Late makes Expire lease only tasks that have been due for at least Late. Zero means no
+	// OverdueBy makes Expire lease only tasks that have been due for at least that long. Zero means no
 	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
 	// hangs.
-	Late time.Duration
+	OverdueBy time.Duration
 }
 
 // Outcome settles a lease.
@@ -352,7 +352,7 @@ type Batch struct {
 
 	// Next is when a task is next due in these slots, as far as this call has seen. It is not
 	// after Now if more tasks are due at once, and zero if none waits. A Waker may leave out
-	// tasks that it will wake for. Next means nothing if Ask.Late was not zero or Ask.Max was zero. It
+	// tasks that it will wake for. Next means nothing if Ask.OverdueBy was not zero or Ask.Max was zero. It
 	// is zero if the topic is paused.
 	Next time.Time
 }

@@ -68,7 +68,7 @@ func testLate(r *rig) {
 	r.make(engine.Topic{Slots: 2})
 	r.set("old", past)
 	r.setAll(engine.Task{Topic: r.topic, ID: "new"})
-	late := engine.Ask{Max: 10, Late: long}
+	late := engine.Ask{Max: 10, OverdueBy: long}
 	var leased []engine.Leased
 	r.eventually("what is late is leased", func() bool {
 		leased = append(leased, r.expire(late).Leased...)

@@ -25,7 +25,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if ask.Max <= 0 {
 		return batch, nil
 	}
-	if ask.Late > 0 { // the index can't select by lateness
+	if ask.OverdueBy > 0 { // the index can't select by lateness
 		return e.fromPrimary(ctx, ask, batch)
 	}
 	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)

@@ -21,7 +21,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 			return batch
 		}
 		slots := t.Asked(ask.Slots)
-		latest := at - engine.CeilMillis(ask.Late)
+		latest := at - engine.CeilMillis(ask.OverdueBy)
 		en := t.first(slots)
 		for ; en != nil && en.at <= latest && len(batch.Leased) < ask.Max; en = t.first(slots) {
 			e.lease(t, en, ask, asked, &batch)

@@ -151,7 +151,7 @@ func TestATaskFiledInThePastIsFoundAtOnce(t *testing.T) {
 			for _, late := range []time.Duration{0, time.Minute} {
 				lookFrom(t, e, 0)
 				file(name)
-				batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots, Late: late})
+				batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots, OverdueBy: late})
 				require.NoError(t, err)
 				require.Len(t, batch.Leased, 1, "%s, slots %v, late %v", name, slots, late)
 				expire(t, e, 0, time.Minute, engine.Outcome{Token: batch.Leased[0].Token, As: engine.Done})

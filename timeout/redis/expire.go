@@ -70,11 +70,11 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	for first := true; ; first = false {
 		var visits []visit
 		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
-			if !first && (x.ask.Late > 0 || !l.due.any(parts)) {
+			if !first && (x.ask.OverdueBy > 0 || !l.due.any(parts)) {
 				break
 			}
 			poll := x.engine.cfg.PollInterval
-			if x.ask.Late > 0 { // it is asked rarely, about partitions with nothing due in the cache
+			if x.ask.OverdueBy > 0 { // it is asked rarely, about partitions with nothing due in the cache
 				poll = -1
 			}
 			visits = l.due.visits(parts, poll, room)
@@ -219,7 +219,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 		c.Size += len(text)
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, engine.CeilMillis(x.ask.Lease)
-	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, len(settle), engine.CeilMillis(x.ask.Late), 0
+	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, len(settle), engine.CeilMillis(x.ask.OverdueBy), 0
 	return c
 }
 

@@ -54,7 +54,7 @@ type expiry struct {
 }
 
 // latest returns the latest time of a task to be leased: Late before now.
-func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.Late) }
+func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.OverdueBy) }
 
 // inSlots returns the SQL condition for some slots, and the arguments, with those before. It is empty for all slots.
 func inSlots(t *topic, slots []int, before ...any) (condition string, args []any) {

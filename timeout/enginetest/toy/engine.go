@@ -265,7 +265,7 @@ func (e *toy) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) 
 			return batch
 		}
 		for _, task := range e.among(topic, ask.Slots, engine.Pending, engine.Running) {
-			if len(batch.Leased) == ask.Max || now.Sub(task.Until) < ask.Late {
+			if len(batch.Leased) == ask.Max || now.Sub(task.Until) < ask.OverdueBy {
 				batch.Next = cmp.Or(batch.Next, task.Until)
 				continue
 			}
