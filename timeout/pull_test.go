@@ -553,16 +553,16 @@ func TestARetryThatIsToldToAnotherNodeIsNoFigureOfThat(t *testing.T) {
 	})
 }
 
-// The leader sweeps all topics, also those that it does not serve.
-func TestDeadTasksThatAreSweptAreCountedForPulledTopics(t *testing.T) {
+// The leader purges all topics, also those that it does not serve.
+func TestDeadTasksThatArePurgedAreCountedForPulledTopics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := pullRig(t, timeout.Topic{Retries: -1, RetainDead: time.Minute})
 		r.set("1", 0)
 		require.True(t, r.tell(r.pull(1, time.Minute)[0].Token, errors.New("broken")))
-		require.Zero(t, r.stats().Swept)
+		require.Zero(t, r.stats().Purged)
 		pass(5 * time.Minute)
 		require.EqualValues(t, 1, r.stats().Dead)
-		require.EqualValues(t, 1, r.stats().Swept)
+		require.EqualValues(t, 1, r.stats().Purged)
 	})
 }
 

@@ -269,12 +269,12 @@ func (c *Center) upkeep(ctx context.Context) {
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)
 			began := time.Now()
-			swept, err := c.engine.Upkeep(ctx)
-			c.countSwept(swept)
+			purged, err := c.engine.Upkeep(ctx)
+			c.countPurged(purged)
 			if err != nil && ctx.Err() == nil {
 				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
 			}
-			if swept.More && err == nil {
+			if purged.More && err == nil {
 				wait = 10 * time.Millisecond // others are served in between
 			} else {
 				wait = max(wait, min(upkeepShare*time.Since(began), upkeepMost))
@@ -290,14 +290,14 @@ func (c *Center) upkeep(ctx context.Context) {
 	}
 }
 
-// countSwept counts the deleted tasks, also of topics without a worker on this node.
-func (c *Center) countSwept(swept engine.Swept) {
+// countPurged counts the deleted tasks, also of topics without a worker on this node.
+func (c *Center) countPurged(purged engine.Purged) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for topic, n := range swept.Dead {
+	for topic, n := range purged.Dead {
 		d := c.dispatcher(topic)
 		d.mu.Lock()
-		d.counts.Swept += uint64(n)
+		d.counts.Purged += uint64(n)
 		d.mu.Unlock()
 	}
 }

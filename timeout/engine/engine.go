@@ -98,7 +98,7 @@ type Engine interface {
 	// Upkeep does a bounded part of the background work. It deletes tasks at the end of their
 	// retention, and the oldest dead tasks beyond Topic.MaxDead. Until then all methods find them. Normally
 	// one node at a time calls it; two calls at the same time do no harm.
-	Upkeep(ctx context.Context) (Swept, error)
+	Upkeep(ctx context.Context) (Purged, error)
 
 	// Members keeps the list of nodes in the engine itself.
 	Members
@@ -117,8 +117,8 @@ type Engine interface {
 	Close() error
 }
 
-// Swept is the result of a call of Upkeep.
-type Swept struct {
+// Purged is the result of a call of Upkeep.
+type Purged struct {
 	// More says that there is more to do.
 	More bool
 
@@ -128,7 +128,7 @@ type Swept struct {
 }
 
 // Add adds the result of another call.
-func (s *Swept) Add(other Swept) {
+func (s *Purged) Add(other Purged) {
 	s.More = s.More || other.More
 	for topic, n := range other.Dead {
 		s.AddDead(topic, n)
@@ -136,7 +136,7 @@ func (s *Swept) Add(other Swept) {
 }
 
 // AddDead counts n deleted dead tasks of a topic.
-func (s *Swept) AddDead(topic string, n int) {
+func (s *Purged) AddDead(topic string, n int) {
 	if n == 0 {
 		return
 	}

@@ -28,7 +28,7 @@ func testDeadLetters(r *rig) {
 		topic.MaxDead = most
 		r.make(topic)
 		r.upkeep()
-		require.Zero(r.t, r.sweptDead(), "they are neither too many nor too old: MaxDead %d", most)
+		require.Zero(r.t, r.purgedDead(), "they are neither too many nor too old: MaxDead %d", most)
 		require.Equal(r.t, each, r.sizes()[engine.Dead])
 	}
 
@@ -38,7 +38,7 @@ func testDeadLetters(r *rig) {
 	r.eventually("what is too much is deleted, and counted", func() bool {
 		r.upkeep()
 		left := r.sizes()[engine.Dead]
-		return left <= topic.MaxDead+len(byPlace) && left+r.sweptDead() == each
+		return left <= topic.MaxDead+len(byPlace) && left+r.purgedDead() == each
 	})
 	require.GreaterOrEqual(r.t, r.sizes()[engine.Dead], topic.MaxDead/2, "not many more are deleted")
 	for place, ids := range byPlace {
@@ -57,7 +57,7 @@ func testDeadLetters(r *rig) {
 	r.make(topic)
 	r.eventually("what was kept for its time is deleted, and counted", func() bool {
 		r.upkeep()
-		return r.sizes()[engine.Dead] == 0 && r.sweptDead() == each
+		return r.sizes()[engine.Dead] == 0 && r.purgedDead() == each
 	})
 	r.counts(engine.Counts{Pending: 1})
 	require.Equal(r.t, engine.None, r.set("dead1", newDue).Was)

@@ -280,7 +280,7 @@ func testLeasesDuringUpkeep(r *rig) {
 	ended := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := r.sweep(r.ctx, r.second); err != nil {
+			if _, err := r.purge(r.ctx, r.second); err != nil {
 				ended <- err
 				return
 			}

@@ -448,7 +448,7 @@ func (m *model) drain() {
 		if left -= leased; leased == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}
-		_, err := m.sweep(m.ctx, m.engine)
+		_, err := m.purge(m.ctx, m.engine)
 		require.NoError(m.t, err)
 	}
 	m.idle(20 * time.Millisecond)

@@ -259,20 +259,20 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// sweep does a part of the upkeep for the topics of all tests, and counts the deleted dead
+// purge does a part of the upkeep for the topics of all tests, and counts the deleted dead
 // tasks.
-func (s *suite) sweep(ctx context.Context, e engine.Engine) (more bool, err error) {
-	swept, err := e.Upkeep(ctx)
+func (s *suite) purge(ctx context.Context, e engine.Engine) (more bool, err error) {
+	purged, err := e.Upkeep(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for topic, n := range swept.Dead {
+	for topic, n := range purged.Dead {
 		s.dead[topic] += n
 	}
-	return swept.More, err
+	return purged.More, err
 }
 
-// sweptDead returns how many dead tasks of the topic were deleted.
-func (r *rig) sweptDead() int {
+// purgedDead returns how many dead tasks of the topic were deleted.
+func (r *rig) purgedDead() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dead[r.topic]
@@ -282,7 +282,7 @@ func (r *rig) sweptDead() int {
 func (r *rig) upkeep() {
 	r.t.Helper()
 	for range 1000 {
-		more, err := r.sweep(r.ctx, r.engine)
+		more, err := r.purge(r.ctx, r.engine)
 		require.NoError(r.t, err)
 		if !more {
 			return

@@ -151,7 +151,7 @@ func testGrowing(r *rig) {
 			require.NotContains(r.t, got, leased.ID, "is leased twice")
 			got[leased.ID] = leased
 		}
-		_, err := r.sweep(r.ctx, r.engine)
+		_, err := r.purge(r.ctx, r.engine)
 		require.NoError(r.t, err)
 		return len(got) == want
 	})

@@ -333,17 +333,17 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 }
 
 // Upkeep implements engine.Engine. It does the upkeep of both.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
-	swept, err := e.Primary.Upkeep(ctx)
+func (e *Engine) Upkeep(ctx context.Context) (engine.Purged, error) {
+	purged, err := e.Primary.Upkeep(ctx)
 	if err != nil {
-		return swept, err
+		return purged, err
 	}
 	also, err := e.index.Upkeep(ctx)
 	if err != nil {
 		e.warn("timeout/index: no upkeep of the index", err)
 	}
-	swept.More = swept.More || also.More && err == nil // dead entries of the index don't count
-	return swept, nil
+	purged.More = purged.More || also.More && err == nil // dead entries of the index don't count
+	return purged, nil
 }
 
 // Close closes both. It is idempotent.

@@ -27,9 +27,9 @@ func withClock(t *testing.T) (*testserver.Server, *postgres.Engine) {
 // upkeep does all of it.
 func upkeep(t *testing.T, e *postgres.Engine) {
 	t.Helper()
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = e.Upkeep(context.Background())
+		purged, err = e.Upkeep(context.Background())
 		require.NoError(t, err)
 	}
 }

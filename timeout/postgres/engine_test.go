@@ -276,9 +276,9 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	}
 	require.Equal(t, 1201, rows())
 	calls := 0
-	for swept := (engine.Swept{More: true}); swept.More; calls++ {
+	for purged := (engine.Purged{More: true}); purged.More; calls++ {
 		var err error
-		swept, err = e.Upkeep(t.Context())
+		purged, err = e.Upkeep(t.Context())
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")

@@ -51,12 +51,12 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"set", sql.Set, byKey, byTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
 		{"set's log", sql.Set, logByKey, logByTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
 		{"executions", sql.Executions, logByKey, logByTime, []any{"orders", "a", 10}},
-		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, numbers, 10}},
-		{"sweeplog", sql.SweepLog, logByTime, logByKey, []any{topics, numbers, 10}},
-		{"sweep's log", sql.Sweep, logByKey, logByTime, []any{topics, numbers, numbers, 10}},
+		{"purge", sql.Purge, byTime, byKey, []any{topics, numbers, numbers, 10}},
+		{"purgelog", sql.PurgeLog, logByTime, logByKey, []any{topics, numbers, 10}},
+		{"purge's log", sql.Purge, logByKey, logByTime, []any{topics, numbers, numbers, 10}},
 		{"delete's log", sql.Delete, logByKey, logByTime, []any{topics, ids, numbers, shorts, numbers}},
 		{"settledone's log", sql.SettleDone, logByKey, logByTime, []any{1, ids, numbers}},
-		{"sweepdead", sql.SweepDead, byTime, byKey, []any{topics, numbers, 10}},
+		{"purgedead", sql.PurgeDead, byTime, byKey, []any{topics, numbers, 10}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan := explain(t, e, "EXPLAIN", test.sql, test.args...)

@@ -15,8 +15,8 @@ var texts embed.FS
 // a topic's slots: it looks at the first $11 due tasks of all, in search of them.
 type statements struct {
 	Claim, Count, Delete, Drop, Executions, Extend, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
-	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Refile, Remove, Replay, ScanBefore, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
-	SweepDropped, SweepLog, SweepRest, Topics, Wanted string
+	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Purge, PurgeDead, PurgeDropped, PurgeLog, PurgeRest, Raise, Refile, Remove,
+	Replay, ScanBefore, Set, Settle, SettleDone, Shorten, Topics, Wanted string
 }
 
 // timeOf is the action time of a waiting task, the end of the lease of a running one, and the time

@@ -170,8 +170,8 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 			for _, e := range []*redis.Engine{old, fresh, again()} {
 				require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 			}
-			for swept := (engine.Swept{More: true}); swept.More; {
-				swept, err = fresh.Upkeep(ctx)
+			for purged := (engine.Purged{More: true}); purged.More; {
+				purged, err = fresh.Upkeep(ctx)
 				require.NoError(t, err)
 			}
 			require.Len(t, generationsOf(t, servers, old.Prefix(), "orders"), 1)
@@ -185,9 +185,9 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 	servers := shareCluster(t)
 	doors := doors(t, servers)
 	whole := func(e *redis.Engine) error {
-		for swept := (engine.Swept{More: true}); swept.More; {
+		for purged := (engine.Purged{More: true}); purged.More; {
 			var err error
-			if swept, err = e.Upkeep(ctx); err != nil {
+			if purged, err = e.Upkeep(ctx); err != nil {
 				return err
 			}
 		}
@@ -347,9 +347,9 @@ func TestTheRecordsAreLostOverAndOverWhileATopicGrowsUnderLoad(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	stop.Store(true)
 	all.Wait()
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = first.Upkeep(ctx)
+		purged, err = first.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)

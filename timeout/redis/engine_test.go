@@ -389,8 +389,8 @@ func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, counts.Done)
 	time.Sleep(5100 * time.Millisecond)
-	for swept := (engine.Swept{More: true}); swept.More; {
-		swept, err = e.Upkeep(ctx)
+	for purged := (engine.Purged{More: true}); purged.More; {
+		purged, err = e.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	counts, err = e.Count(ctx, "orders")

@@ -159,9 +159,9 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	}, time.Minute, 50*time.Millisecond, "all that is due has run")
 	last.Store(true)
 	all.Wait()
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = first.Upkeep(ctx)
+		purged, err = first.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)

@@ -192,9 +192,9 @@ func TestATaskWithoutItsBodyIsLostAndLogged(t *testing.T) {
 	require.Equal(t, []engine.State{engine.Pending, engine.Pending, engine.Pending, engine.Done}, []engine.State{answers[0].Was, answers[1].Was, answers[2].Was, answers[3].Was})
 
 	growBefore(t, client, e, 2) // what is lost keeps no topic from being migrated
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = e.Upkeep(ctx)
+		purged, err = e.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	counts, err := e.Count(ctx, "orders")

@@ -49,7 +49,7 @@ func TestAPeekLeavesToExpireWhatItCanNotTell(t *testing.T) {
 
 	growBefore(t, server.client(t), e, 4)
 	require.Zero(t, peek(t, other, "orders"), "it is to be migrated")
-	sweep(t, e)
+	purge(t, e)
 	expire(t, other, engine.Ask{Max: 1})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"))
 

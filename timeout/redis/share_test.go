@@ -50,8 +50,8 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, client.SlowLogReset(ctx).Err())
-	for swept := (engine.Swept{More: true}); swept.More; {
-		swept, err = e.Upkeep(ctx)
+	for purged := (engine.Purged{More: true}); purged.More; {
+		purged, err = e.Upkeep(ctx)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, slotsPerRun(t, client), "each may delete as much as a script should")

@@ -17,10 +17,10 @@ const (
 // Upkeep implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
 // Each call looks at all partitions, many in one run of a script. The
 // partitions with something to do have runs of their own.
-func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
+func (e *Engine) Upkeep(ctx context.Context) (purged engine.Purged, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
-		return swept, err
+		return purged, err
 	}
 	var failed error // a topic with an error holds up no other
 	ready := layouts[:0]
@@ -39,10 +39,10 @@ func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 			partitions += len(ready[group].places)
 			group++
 		}
-		failed = errors.Join(failed, e.upkeepOf(ctx, ready[:group], bounds, &swept))
+		failed = errors.Join(failed, e.upkeepOf(ctx, ready[:group], bounds, &purged))
 		ready = ready[group:]
 	}
-	return swept, failed
+	return purged, failed
 }
 
 // current returns the known layout of a topic if the one just read is the same. Otherwise it reads
@@ -56,7 +56,7 @@ func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 }
 
 // upkeepOf keeps the partitions of some topics.
-func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*place]bound, swept *engine.Swept) (failed error) {
+func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*place]bound, purged *engine.Purged) (failed error) {
 	var looks []*invocation
 	for _, l := range layouts {
 		for _, at := range l.places {
@@ -65,7 +65,7 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*pl
 	}
 	_ = e.run(ctx, looks) // each call has its own error
 	for _, l := range layouts {
-		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.places)], bounds, swept))
+		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.places)], bounds, purged))
 		looks = looks[len(l.places):]
 	}
 	return failed
@@ -73,7 +73,7 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*pl
 
 // keepParts keeps the partitions of a topic with a bound, and those with something to do by their looks. It mends
 // partitions that refuse: nobody else may ask them.
-func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, swept *engine.Swept) error {
+func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, purged *engine.Purged) error {
 	var places []*place
 	var failure error
 	mostDead := l.mostDead(looks)
@@ -82,7 +82,7 @@ func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, 
 		case c.Err != nil:
 			failure = cmp.Or(failure, c.Err)
 		case c.Status != "":
-			swept.More = true
+			purged.More = true
 			if err := e.mend(ctx, l, c); !errors.Is(err, errStale) {
 				failure = cmp.Or(failure, err)
 			}
@@ -101,11 +101,11 @@ func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, 
 		return l.keep(at, keepTasks, most)
 	}, func(c *invocation) error {
 		if c.Status != "" {
-			swept.More = true
+			purged.More = true
 			return nil
 		}
-		swept.More = swept.More || integer(c.Answer[0]) == 1
-		swept.AddDead(l.Topic.Name, int(integer(c.Answer[1])))
+		purged.More = purged.More || integer(c.Answer[0]) == 1
+		purged.AddDead(l.Topic.Name, int(integer(c.Answer[1])))
 		return nil
 	})
 	return cmp.Or(failure, err)

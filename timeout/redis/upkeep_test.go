@@ -23,13 +23,13 @@ func (s server) calls(t testing.TB, command string) (calls int) {
 	return calls
 }
 
-// sweep calls Upkeep until nothing is left to do, and returns the number of deleted dead tasks.
-func sweep(t testing.TB, e *redis.Engine) (dead int) {
-	for swept := (engine.Swept{More: true}); swept.More; {
+// purge calls Upkeep until nothing is left to do, and returns the number of deleted dead tasks.
+func purge(t testing.TB, e *redis.Engine) (dead int) {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = e.Upkeep(ctx)
+		purged, err = e.Upkeep(ctx)
 		require.NoError(t, err)
-		for _, n := range swept.Dead {
+		for _, n := range purged.Dead {
 			dead += n
 		}
 	}
@@ -44,7 +44,7 @@ func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
 		withTopic(t, e, engine.Topic{Name: fmt.Sprint("idle-", i), Slots: 8})
 	}
 	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
-	require.Zero(t, sweep(t, e))
+	require.Zero(t, purge(t, e))
 	require.LessOrEqual(t, server.calls(t, "evalsha"), 64*8/128+1, "128 slots to a run")
 	require.Zero(t, server.calls(t, "hget"), "topics are read together, once")
 }
@@ -84,7 +84,7 @@ func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
 		require.NoError(t, err)
 	}
 	time.Sleep(20 * time.Millisecond) // at least: the retention has ended
-	require.Equal(t, each+each-8, sweep(t, e))
+	require.Equal(t, each+each-8, purge(t, e))
 	for topic, want := range map[string][3]int64{"short": {0, each, 0}, "long": {each, 0, each}, "most": {each, 8, each}} {
 		counts, err := e.Count(ctx, topic)
 		require.NoError(t, err)
@@ -112,14 +112,14 @@ func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
 		expire(t, e, settle)
 	}
 	die("{one}", most)
-	require.Zero(t, sweep(t, e), "there are no more than MaxDead")
+	require.Zero(t, purge(t, e), "there are no more than MaxDead")
 	one := engine.Slot("{one}", 4)
 	for slot := range 4 {
 		if slot != one {
 			die("{"+inSlot(slot, 4)+"}", 2)
 		}
 	}
-	require.Equal(t, 6, sweep(t, e), "the slot with the most loses them")
+	require.Equal(t, 6, purge(t, e), "the slot with the most loses them")
 	for slot := range 4 {
 		if slot != one {
 			for i := range 2 {
@@ -127,7 +127,7 @@ func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
 			}
 		}
 	}
-	require.Zero(t, sweep(t, e))
+	require.Zero(t, purge(t, e))
 }
 
 // A process may stop after it has changed a topic and before its slots know.
@@ -149,7 +149,7 @@ func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
 	_, err = e.Remove(ctx, []engine.Removal{{Key: key("1")}})
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond) // at least
-	sweep(t, e)
+	purge(t, e)
 	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Zero(t, counts.Removed)
@@ -219,9 +219,9 @@ func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 	more := true
 	for range 20 {
 		if more {
-			swept, err := e.Upkeep(ctx)
+			purged, err := e.Upkeep(ctx)
 			require.NoError(t, err)
-			more = swept.More
+			more = purged.More
 		}
 	}
 	require.False(t, more, "nothing is left to do")

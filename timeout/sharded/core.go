@@ -129,8 +129,8 @@ func (e *core) Leave(ctx context.Context, name string) error {
 }
 
 // Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
-func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
-	each := make([]engine.Swept, len(e.shards))
+func (e *core) Upkeep(ctx context.Context) (purged engine.Purged, err error) {
+	each := make([]engine.Purged, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
 			if err := e.alignLater(ctx, s, eng); err != nil {
@@ -141,9 +141,9 @@ func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 		})
 	})
 	for _, one := range each {
-		swept.Add(one)
+		purged.Add(one)
 	}
-	return swept, allFailed(errs)
+	return purged, allFailed(errs)
 }
 
 // Close implements engine.Engine: it closes the shards. It is idempotent.

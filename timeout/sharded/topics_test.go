@@ -108,9 +108,9 @@ func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
 			}
 			return settled == each
 		}, time.Minute, time.Millisecond)
-		swept, err := e.Upkeep(t.Context())
+		purged, err := e.Upkeep(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, each-want, swept.Dead["orders"])
+		require.Equal(t, each-want, purged.Dead["orders"])
 		counted, err := e.Count(t.Context(), "orders")
 		require.NoError(t, err)
 		require.EqualValues(t, want, counted.Dead, id)

@@ -456,9 +456,9 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 	for _, state := range states[1:] {
 		r.bring(state.String(), state)
 	}
-	swept, err := r.Upkeep(t.Context())
+	purged, err := r.Upkeep(t.Context())
 	require.NoError(t, err)
-	require.False(t, swept.More)
+	require.False(t, purged.More)
 	require.Equal(t, engine.Done, r.get("done").State)
 	log, err := r.Executions(t.Context(), key("done"), 5)
 	require.NoError(t, err)
@@ -502,9 +502,9 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, r.DropTopic(ended, "dropped"), context.Canceled)
 	require.NoError(t, openEngine(t, r.path).DropTopic(t.Context(), "dropped"))
-	swept, err := r.Upkeep(t.Context())
+	purged, err := r.Upkeep(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, engine.Swept{Dead: map[string]int{"t": 2, "u": 3}}, swept)
+	require.Equal(t, engine.Purged{Dead: map[string]int{"t": 2, "u": 3}}, purged)
 	tasks, err := r.Get(t.Context(), last)
 	require.NoError(t, err)
 	for i, task := range tasks {
@@ -517,9 +517,9 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want == engine.Dead, len(log) == 1, "the log goes with the task")
 	}
-	swept, err = r.Upkeep(t.Context())
+	purged, err = r.Upkeep(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, swept)
+	require.Zero(t, purged)
 }
 
 func TestMembersComeAndGo(t *testing.T) {

@@ -259,9 +259,9 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 		for range 10 {
 			_, err = e.Expire(ctx, ask)
 			require.NoError(t, err)
-			swept, err := e.Upkeep(ctx)
+			purged, err := e.Upkeep(ctx)
 			require.NoError(t, err)
-			require.False(t, swept.More)
+			require.False(t, purged.More)
 		}
 		<-e.lock
 	})
@@ -353,9 +353,9 @@ func TestUpkeepServesManyTopicsInOneCall(t *testing.T) {
 		_, err = s.ExecContext(ctx, "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, 'x', 0, 3, 1, 1, 1 FROM hw_topics")
 		return err
 	}))
-	swept, err := e.Upkeep(ctx)
+	purged, err := e.Upkeep(ctx)
 	require.NoError(t, err)
-	require.False(t, swept.More)
+	require.False(t, purged.More)
 	left, err := column[int64](ctx, e.reader, "SELECT count(*) FROM hw_tasks")
 	require.NoError(t, err)
 	require.Equal(t, []int64{0}, left)

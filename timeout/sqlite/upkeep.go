@@ -22,11 +22,11 @@ const (
 )
 
 // Upkeep implements engine.Engine. It writes nothing if there is nothing to do.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return call(ctx, e, "upkeep", func() (swept engine.Swept, err error) {
+func (e *Engine) Upkeep(ctx context.Context) (engine.Purged, error) {
+	return call(ctx, e, "upkeep", func() (purged engine.Purged, err error) {
 		all, err := topics(ctx, e.reader)
 		if err != nil {
-			return swept, err
+			return purged, err
 		}
 		var ended [][4]int64  // number of the topic, state, and the last place to delete
 		var logged [][2]int64 // number of the topic, and the last time to delete
@@ -35,7 +35,7 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 		for _, t := range all {
 			dead, err := e.lastDead(ctx, t, at)
 			if err != nil {
-				return swept, err
+				return purged, err
 			}
 			last := at - engine.CeilMillis(t.Retain)
 			ended = append(ended, [4]int64{t.no, int64(engine.Done), last, math.MaxInt64}, [4]int64{t.no, int64(engine.Removed), last, math.MaxInt64},
@@ -48,7 +48,7 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 			do   func() (int, error)
 		}{
 			{chunk, func() (int, error) {
-				return e.eachOf(ctx, "hw_tasks", isEnded, array(ended), func(some string) (int, error) { return e.deleteEnded(ctx, some, names, &swept) })
+				return e.eachOf(ctx, "hw_tasks", isEnded, array(ended), func(some string) (int, error) { return e.deleteEnded(ctx, some, names, &purged) })
 			}},
 			{chunk, func() (int, error) {
 				return e.eachOf(ctx, "hw_executions", isLogged, array(logged), func(some string) (int, error) {
@@ -60,11 +60,11 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 		} {
 			done, err := work.do()
 			if err != nil {
-				return swept, err
+				return purged, err
 			}
-			swept.More = swept.More || done >= work.many
+			purged.More = purged.More || done >= work.many
 		}
-		return swept, nil
+		return purged, nil
 	})
 }
 
@@ -104,7 +104,7 @@ func (e *Engine) eachOf(ctx context.Context, table, condition, all string, do fu
 
 // deleteEnded deletes up to a chunk of ended tasks and their logs, the earliest of each topic and state first. It returns
 // their number.
-func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]string, swept *engine.Swept) (int, error) {
+func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]string, purged *engine.Purged) (int, error) {
 	type gone struct {
 		topic int64
 		state engine.State
@@ -129,7 +129,7 @@ func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]
 	}
 	for _, g := range all {
 		if g.state == engine.Dead {
-			swept.AddDead(names[g.topic], 1)
+			purged.AddDead(names[g.topic], 1)
 		}
 	}
 	return len(all), nil

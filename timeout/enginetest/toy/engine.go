@@ -333,8 +333,8 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 	return held
 }
 
-func (e *toy) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return call(ctx, e, func(now time.Time) (swept engine.Swept, _ error) {
+func (e *toy) Upkeep(ctx context.Context) (engine.Purged, error) {
+	return call(ctx, e, func(now time.Time) (purged engine.Purged, _ error) {
 		maps.DeleteFunc(e.tasks, func(key engine.Key, t *task) bool {
 			return (t.State == engine.Done || t.State == engine.Removed) && now.Sub(t.Until) >= e.topics[key.Topic].Retain
 		})
@@ -343,11 +343,11 @@ func (e *toy) Upkeep(ctx context.Context) (engine.Swept, error) {
 			for i, task := range dead {
 				if now.Sub(task.Until) >= topic.RetainDead || topic.MaxDead >= 0 && len(dead)-i > topic.MaxDead {
 					delete(e.tasks, task.Key())
-					swept.AddDead(name, 1)
+					purged.AddDead(name, 1)
 				}
 			}
 		}
-		return swept, nil
+		return purged, nil
 	})
 }
 
