@@ -20,11 +20,11 @@ const leaveTimeout = 3 * time.Second
 // waits lookShare times as long as the look took, or until the next beat.
 const lookShare = 5
 
-// With little to do, Upkeep takes at most the upkeepShare-th part of the time, but comes after upkeepMost
+// With little to do, Maintain takes at most the maintainShare-th part of the time, but comes after maintainMost
 // at the latest.
 const (
-	upkeepShare = 1000
-	upkeepMost  = 15 * time.Second
+	maintainShare = 1000
+	maintainMost  = 15 * time.Second
 )
 
 // net is the longest sleep of a worker while the engine tells of new tasks, unless Config.Poll is
@@ -44,7 +44,7 @@ func (c *Center) Run(ctx context.Context) error {
 	other := duplicate{keep: 2 * c.cfg.TTL}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var helpers sync.WaitGroup
-	helpers.Go(func() { c.upkeep(background) })
+	helpers.Go(func() { c.maintain(background) })
 	helpers.Go(func() { c.listen(background) })
 	helpers.Go(func() { c.peek(background) })
 	helpers.Go(func() { c.watch(background) })
@@ -261,23 +261,23 @@ func (c *Center) deal(answered, changed bool) {
 	}
 }
 
-// upkeep does the engine's upkeep while this node is the leader.
-func (c *Center) upkeep(ctx context.Context) {
+// maintain does the engine's maintenance while this node is the leader.
+func (c *Center) maintain(ctx context.Context) {
 	for {
 		c.revise(ctx)
 		wait := c.cfg.TTL / 3
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)
 			began := time.Now()
-			purged, err := c.engine.Upkeep(ctx)
+			purged, err := c.engine.Maintain(ctx)
 			c.countPurged(purged)
 			if err != nil && ctx.Err() == nil {
-				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
+				c.cfg.Logger.Warn("timeout: maintenance", "err", err)
 			}
 			if purged.More && err == nil {
 				wait = 10 * time.Millisecond // others are served in between
 			} else {
-				wait = max(wait, min(upkeepShare*time.Since(began), upkeepMost))
+				wait = max(wait, min(maintainShare*time.Since(began), maintainMost))
 			}
 		} else {
 			c.setLonely(nil)

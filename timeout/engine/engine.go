@@ -17,7 +17,7 @@ import (
 //
 // All times are those of the engine's own clock, in milliseconds. If somebody sets that clock back, tasks
 // wait for their action times by the clock, but leases and memberships end after their length, by the
-// next Upkeep at the latest. Several goroutines and processes may call all methods at the same time.
+// next Maintain at the latest. Several goroutines and processes may call all methods at the same time.
 // The caller passes nothing to an engine that Check refuses. Package enginetest is the conformance
 // suite.
 //
@@ -95,10 +95,10 @@ type Engine interface {
 	// nothing is known of the others.
 	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
 
-	// Upkeep does a bounded part of the background work. It deletes tasks at the end of their
+	// Maintain does a bounded part of the background work. It deletes tasks at the end of their
 	// retention, and the oldest dead tasks beyond Topic.MaxDead. Until then all methods find them. Normally
 	// one node at a time calls it; two calls at the same time do no harm.
-	Upkeep(ctx context.Context) (Purged, error)
+	Maintain(ctx context.Context) (Purged, error)
 
 	// Members keeps the list of nodes in the engine itself.
 	Members
@@ -117,12 +117,12 @@ type Engine interface {
 	Close() error
 }
 
-// Purged is the result of a call of Upkeep.
+// Purged is the result of a call of Maintain.
 type Purged struct {
 	// More says that there is more to do.
 	More bool
 
-	// Dead counts the dead tasks that Upkeep deleted, by topic: those older than
+	// Dead counts the dead tasks that Maintain deleted, by topic: those older than
 	// Topic.RetainDead, and those beyond Topic.MaxDead. It is nil if there were none.
 	Dead map[string]int
 }

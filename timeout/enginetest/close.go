@@ -45,9 +45,9 @@ func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx con
 			_, err := e.Extend(ctx, []engine.Token{token}, long)
 			return err
 		},
-		"Upkeep": func(ctx context.Context) error { _, err := e.Upkeep(ctx); return err },
-		"Now":    func(ctx context.Context) error { _, err := e.Now(ctx); return err },
-		"Ready":  e.Ready,
+		"Maintain": func(ctx context.Context) error { _, err := e.Maintain(ctx); return err },
+		"Now":      func(ctx context.Context) error { _, err := e.Now(ctx); return err },
+		"Ready":    e.Ready,
 		"Beat": func(ctx context.Context) error {
 			_, err := e.Beat(ctx, engine.Node{Name: r.topic}, time.Second)
 			return err

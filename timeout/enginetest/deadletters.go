@@ -27,16 +27,16 @@ func testDeadLetters(r *rig) {
 	for _, most := range []int{-1, math.MaxInt, each + 10*engine.DefaultSlots} {
 		topic.MaxDead = most
 		r.make(topic)
-		r.upkeep()
+		r.maintain()
 		require.Zero(r.t, r.purgedDead(), "they are neither too many nor too old: MaxDead %d", most)
 		require.Equal(r.t, each, r.sizes()[engine.Dead])
 	}
 
 	topic.MaxDead = each / 3
 	r.make(topic)
-	// Other tests of the suite do the upkeep of this topic, too, and count the deleted tasks.
+	// Other tests of the suite do the maintenance of this topic, too, and count the deleted tasks.
 	r.eventually("what is too much is deleted, and counted", func() bool {
-		r.upkeep()
+		r.maintain()
 		left := r.sizes()[engine.Dead]
 		return left <= topic.MaxDead+len(byPlace) && left+r.purgedDead() == each
 	})
@@ -56,7 +56,7 @@ func testDeadLetters(r *rig) {
 	topic.RetainDead = short / 2
 	r.make(topic)
 	r.eventually("what was kept for its time is deleted, and counted", func() bool {
-		r.upkeep()
+		r.maintain()
 		return r.sizes()[engine.Dead] == 0 && r.purgedDead() == each
 	})
 	r.counts(engine.Counts{Pending: 1})

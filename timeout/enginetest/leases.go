@@ -272,8 +272,8 @@ func testLeases(r *rig) {
 	require.False(r.t, leased.Again)
 }
 
-// testLeasesDuringUpkeep makes and extends leases while another engine only does upkeep.
-func testLeasesDuringUpkeep(r *rig) {
+// testLeasesDuringMaintenance makes and extends leases while another engine only does maintenance.
+func testLeasesDuringMaintenance(r *rig) {
 	r.make(engine.Topic{Slots: 1})
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
@@ -290,7 +290,7 @@ func testLeasesDuringUpkeep(r *rig) {
 	untouched := func(before engine.Task) {
 		r.t.Helper()
 		for range 3 {
-			require.Equal(r.t, plain(before), plain(r.get("1")), "upkeep changes no lease")
+			require.Equal(r.t, plain(before), plain(r.get("1")), "maintenance changes no lease")
 		}
 	}
 	for begin := time.Now(); time.Since(begin) < busy; {

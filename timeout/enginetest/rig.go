@@ -259,10 +259,10 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// purge does a part of the upkeep for the topics of all tests, and counts the deleted dead
+// purge does a part of the maintenance for the topics of all tests, and counts the deleted dead
 // tasks.
 func (s *suite) purge(ctx context.Context, e engine.Engine) (more bool, err error) {
-	purged, err := e.Upkeep(ctx)
+	purged, err := e.Maintain(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, n := range purged.Dead {
@@ -278,8 +278,8 @@ func (r *rig) purgedDead() int {
 	return r.dead[r.topic]
 }
 
-// upkeep calls Upkeep until there is no more to do.
-func (r *rig) upkeep() {
+// maintain calls Maintain until there is no more to do.
+func (r *rig) maintain() {
 	r.t.Helper()
 	for range 1000 {
 		more, err := r.purge(r.ctx, r.engine)
@@ -288,7 +288,7 @@ func (r *rig) upkeep() {
 			return
 		}
 	}
-	require.Fail(r.t, "Upkeep has no end")
+	require.Fail(r.t, "Maintain has no end")
 }
 
 // plain makes tasks comparable: an engine may answer in any time zone.

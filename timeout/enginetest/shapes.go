@@ -62,7 +62,7 @@ func testLogRetained(r *rig) {
 	require.Equal(r.t, engine.DefaultRetainLog, topic.RetainLog)
 	left := func() (left int) {
 		r.t.Helper()
-		r.upkeep()
+		r.maintain()
 		for i := range 5 {
 			left += len(r.executions(fmt.Sprint(i), 10))
 		}

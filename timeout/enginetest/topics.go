@@ -177,12 +177,12 @@ func testGrowing(r *rig) {
 	}
 	require.Equal(r.t, held, r.settle(outcomes...))
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failing, As: engine.Pending, Error: "late"}))
-	r.upkeep()
+	r.maintain()
 	late := r.lease(1, long)[0]
 	require.Equal(r.t, "failing", late.ID)
 	require.Equal(r.t, 2, late.Attempts)
 	require.Equal(r.t, "late", late.Error)
-	r.upkeep()
+	r.maintain()
 	r.idle(50 * time.Millisecond)
 	require.Equal(r.t, map[engine.State]int{
 		engine.Pending: each + 1, engine.Running: 3*each + 3, engine.Done: want, engine.Removed: each + 1,
@@ -267,7 +267,7 @@ func testDropped(r *rig) {
 	}
 
 	r.make(engine.Topic{Slots: 8})
-	r.upkeep()
+	r.maintain()
 	require.Empty(r.t, r.sizes())
 	for _, task := range r.getAll("0", "kept", "gone") {
 		require.Equal(r.t, engine.None, task.State)

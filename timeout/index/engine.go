@@ -34,7 +34,7 @@ type Config struct {
 
 	// Patience is the longest time of a call of the index. After that, the index counts as away,
 	// and the engine asks the primary for due tasks. About once a second, one call tries the index
-	// again, and may take this long. Calls that make or drop a topic, and Upkeep, may take five
+	// again, and may take this long. Calls that make or drop a topic, and Maintain, may take five
 	// times as long. Zero means 1s; less than 10ms or more than 20 years is an error.
 	Patience time.Duration
 
@@ -332,15 +332,15 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-// Upkeep implements engine.Engine. It does the upkeep of both.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Purged, error) {
-	purged, err := e.Primary.Upkeep(ctx)
+// Maintain implements engine.Engine. It does the maintenance of both.
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
+	purged, err := e.Primary.Maintain(ctx)
 	if err != nil {
 		return purged, err
 	}
-	also, err := e.index.Upkeep(ctx)
+	also, err := e.index.Maintain(ctx)
 	if err != nil {
-		e.warn("timeout/index: no upkeep of the index", err)
+		e.warn("timeout/index: no maintenance of the index", err)
 	}
 	purged.More = purged.More || also.More && err == nil // dead entries of the index don't count
 	return purged, nil

@@ -121,6 +121,6 @@ func (g *guard) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-func (g *guard) Upkeep(ctx context.Context) (engine.Purged, error) {
-	return ask(ctx, g, longer*g.patience, g.Engine.Upkeep)
+func (g *guard) Maintain(ctx context.Context) (engine.Purged, error) {
+	return ask(ctx, g, longer*g.patience, g.Engine.Maintain)
 }

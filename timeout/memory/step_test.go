@@ -70,21 +70,21 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 		}
 		return ids
 	}
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"near"}, due())
 
 	e.mu.Lock() // and a step back, which is no step forward later
 	e.ahead += 5 * step
 	e.mu.Unlock()
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, e.clockAhead(time.Now()), e.ahead, maxStep)
 	require.Empty(t, due())
 }
 
 // A lease is a length of time, and its handler runs. It may be made before the step, or after it and before the
-// next Upkeep.
+// next Maintain.
 func TestALeaseLastsAsLongAfterAStep(t *testing.T) {
 	for _, step := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 		for _, when := range []string{"leased before", "extended after", "leased after", "ended before"} {
@@ -134,7 +134,7 @@ func testStep(t *testing.T, step int64, when string) {
 	if when != "ended before" {
 		require.Empty(t, leased(time.Hour))
 	}
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 	if when == "ended before" {
 		require.Len(t, leased(time.Hour), 1)

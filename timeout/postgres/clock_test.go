@@ -24,12 +24,12 @@ func withClock(t *testing.T) (*testserver.Server, *postgres.Engine) {
 	return server, e
 }
 
-// upkeep does all of it.
-func upkeep(t *testing.T, e *postgres.Engine) {
+// maintain does all of it.
+func maintain(t *testing.T, e *postgres.Engine) {
 	t.Helper()
 	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		purged, err = e.Upkeep(context.Background())
+		purged, err = e.Maintain(context.Background())
 		require.NoError(t, err)
 	}
 }
@@ -49,9 +49,9 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 
 	server.SetClock(t, 0)
 	due := get(t, e, "long").Due
-	upkeep(t, e)
+	maintain(t, e)
 	require.Eventually(t, func() bool {
-		upkeep(t, e)
+		maintain(t, e)
 		batch := expire(t, e, 10, lease)
 		return len(batch.Leased) == 1 && batch.Leased[0].ID == "1" && batch.Leased[0].Again
 	}, time.Minute, 20*time.Millisecond, "the lease ends")
@@ -84,7 +84,7 @@ func TestALeaseThatWasMadeLongerIsNotShortened(t *testing.T) {
 	held, err := e.Extend(t.Context(), []engine.Token{leased.Token}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, held)
-	upkeep(t, e)
+	maintain(t, e)
 	require.Greater(t, time.Until(get(t, e, "1").Until), 50*time.Minute)
 }
 

@@ -60,6 +60,6 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	scanned, err := e.ScanBefore(t.Context(), "orders", nil, time.Now().Add(time.Hour), "", 10)
 	require.NoError(t, err)
 	require.Len(t, scanned.Wanted, 1)
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 }

@@ -43,7 +43,7 @@ type Engine struct {
 	full     atomic.Pointer[time.Time] // when the server last had no room, or nil
 
 	mu       sync.Mutex // guards the fields below, and the beginning of a part against Close
-	surveyAt time.Time  // next survey by Upkeep
+	surveyAt time.Time  // next survey by Maintain
 }
 
 var (

@@ -258,7 +258,7 @@ func TestAnOutlivedAttemptIsLogged(t *testing.T) {
 	require.Equal(t, log[0].Error, get(t, e, "1").Error)
 }
 
-func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
+func TestMaintenanceDeletesWhatIsLeftOfATopic(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	tasks := make([]engine.Task, 1200)
 	for i := range tasks {
@@ -278,12 +278,12 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	calls := 0
 	for purged := (engine.Purged{More: true}); purged.More; calls++ {
 		var err error
-		purged, err = e.Upkeep(t.Context())
+		purged, err = e.Maintain(t.Context())
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")
 	require.Eventually(t, func() bool {
-		_, err := e.Upkeep(t.Context())
+		_, err := e.Maintain(t.Context())
 		require.NoError(t, err)
 		return rows() == 0
 	}, time.Minute, time.Millisecond)

@@ -146,7 +146,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 
 // Executions implements engine.Log. The log gets an attempt when it is settled, except for a
 // released one, or when its task is leased again or dead after the end of the lease. A successful
-// attempt is logged only in topics with a Retain, also one before another run. Upkeep deletes
+// attempt is logged only in topics with a Retain, also one before another run. Maintain deletes
 // executions older than Topic.RetainLog. The log of a task is deleted with the task, and by a set over it.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	var executions []engine.Execution

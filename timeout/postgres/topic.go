@@ -251,7 +251,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return all, nil
 }
 
-// DropTopic implements engine.Engine. Nobody can find the topic's tasks from then on. Upkeep deletes
+// DropTopic implements engine.Engine. Nobody can find the topic's tasks from then on. Maintain deletes
 // them.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	dropped := int64(0)

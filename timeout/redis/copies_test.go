@@ -129,8 +129,8 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 		"Topics": func(t *testing.T, e *redis.Engine) {
 			require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 		},
-		"Upkeep": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Upkeep(ctx)
+		"Maintain": func(t *testing.T, e *redis.Engine) {
+			_, err := e.Maintain(ctx)
 			require.NoError(t, err)
 		},
 		"Pause": func(t *testing.T, e *redis.Engine) {
@@ -171,7 +171,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 				require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 			}
 			for purged := (engine.Purged{More: true}); purged.More; {
-				purged, err = fresh.Upkeep(ctx)
+				purged, err = fresh.Maintain(ctx)
 				require.NoError(t, err)
 			}
 			require.Len(t, generationsOf(t, servers, old.Prefix(), "orders"), 1)
@@ -187,7 +187,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 	whole := func(e *redis.Engine) error {
 		for purged := (engine.Purged{More: true}); purged.More; {
 			var err error
-			if purged, err = e.Upkeep(ctx); err != nil {
+			if purged, err = e.Maintain(ctx); err != nil {
 				return err
 			}
 		}
@@ -219,7 +219,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 		"nobody looks": func(*testing.T, *redis.Engine, *redis.Engine) error { return nil },
 		"one looks": func(t *testing.T, _, fresh *redis.Engine) error {
 			require.Subset(t, topicNames(t, fresh), []string{"orders"})
-			_, err := fresh.Upkeep(ctx)
+			_, err := fresh.Maintain(ctx)
 			return err
 		},
 		"one sets": func(t *testing.T, known, fresh *redis.Engine) error {
@@ -265,7 +265,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 					require.NoError(t, err)
 					loseHash(t, servers, known.Prefix())
 					if act == "make" {
-						_, err := fresh.Upkeep(ctx)
+						_, err := fresh.Maintain(ctx)
 						require.NoError(t, err)
 						if next == nil && !done {
 							require.Len(t, fire(t, "bills", 8, newEngine(t, doors[2], cfg)), 8)
@@ -349,7 +349,7 @@ func TestTheRecordsAreLostOverAndOverWhileATopicGrowsUnderLoad(t *testing.T) {
 	all.Wait()
 	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		purged, err = first.Upkeep(ctx)
+		purged, err = first.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
@@ -615,7 +615,7 @@ func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
 				case 3:
 					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1}, true)
 				case 4:
-					_, err = e.Upkeep(ctx)
+					_, err = e.Maintain(ctx)
 				}
 				if !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrConflict) {
 					assert.NoError(t, err)

@@ -34,9 +34,9 @@
 // # If memory is short
 //
 // At its maxmemory Redis takes no new tasks. Done, dead and removed tasks must not fill it. While more
-// than three quarters of the maxmemory are in use, Upkeep deletes the oldest of them, until they have an
+// than three quarters of the maxmemory are in use, Maintain deletes the oldest of them, until they have an
 // eighth. It begins with the partitions that have the most, so a topic with few dead tasks keeps them. A
-// center with the default TTL calls Upkeep every 15 s or more often: the new tasks of that time should fit into the
+// center with the default TTL calls Maintain every 15 s or more often: the new tasks of that time should fit into the
 // last quarter.
 //
 // # Topics of a version before

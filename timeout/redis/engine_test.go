@@ -390,7 +390,7 @@ func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
 	require.EqualValues(t, 1500, counts.Done)
 	time.Sleep(5100 * time.Millisecond)
 	for purged := (engine.Purged{More: true}); purged.More; {
-		purged, err = e.Upkeep(ctx)
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	counts, err = e.Count(ctx, "orders")
@@ -653,7 +653,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Beat(ctx, engine.Node{Name: "a"}, time.Second)
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	require.True(t, errors.Is(e.Leave(ctx, "a"), engine.ErrClosed))
 }

@@ -161,7 +161,7 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	all.Wait()
 	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		purged, err = first.Upkeep(ctx)
+		purged, err = first.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
@@ -316,7 +316,7 @@ func TestAPageOfATopicThatGrowsMovesNothing(t *testing.T) {
 	for name, meanwhile := range map[string]func(t *testing.T, e *redis.Engine){
 		"nobody": func(*testing.T, *redis.Engine) {},
 		"others": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Upkeep(ctx)
+			_, err := e.Maintain(ctx)
 			require.NoError(t, err)
 			id := fmt.Sprint("changes-", rand.IntN(many))
 			_, err = e.Remove(ctx, removals([]engine.Key{key(id)}))

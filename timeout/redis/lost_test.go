@@ -194,7 +194,7 @@ func TestATaskWithoutItsBodyIsLostAndLogged(t *testing.T) {
 	growBefore(t, client, e, 2) // what is lost keeps no topic from being migrated
 	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		purged, err = e.Upkeep(ctx)
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	counts, err := e.Count(ctx, "orders")

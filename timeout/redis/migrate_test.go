@@ -235,7 +235,7 @@ func TestTopicsOfTheVersionBeforeAreReadWhateverTheFirstCall(t *testing.T) {
 		"Extend": func(e *redis.Engine, topic string) error {
 			return err1(e.Extend(ctx, []engine.Token{{Key: engine.Key{Topic: topic, ID: "x"}, Lease: 1 << 20, Part: "1"}}, time.Hour))
 		},
-		"Upkeep": func(e *redis.Engine, _ string) error { return err1(e.Upkeep(ctx)) },
+		"Maintain": func(e *redis.Engine, _ string) error { return err1(e.Maintain(ctx)) },
 		"SetTopic": func(e *redis.Engine, topic string) error {
 			return err1(e.SetTopic(ctx, engine.Topic{Name: topic}, true))
 		},

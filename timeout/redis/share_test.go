@@ -15,7 +15,7 @@ import (
 )
 
 // slotsPerRun returns how many slots a run of a script was about at most, by the number of its
-// keys, of all that the slow log has. Looks of Upkeep don't count: they delete nothing.
+// keys, of all that the slow log has. Looks of Maintain don't count: they delete nothing.
 func slotsPerRun(t *testing.T, client *goredis.Client) (most int) {
 	log, err := client.SlowLogGet(ctx, 10000).Result()
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, client.SlowLogReset(ctx).Err())
 	for purged := (engine.Purged{More: true}); purged.More; {
-		purged, err = e.Upkeep(ctx)
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, slotsPerRun(t, client), "each may delete as much as a script should")

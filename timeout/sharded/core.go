@@ -128,15 +128,15 @@ func (e *core) Leave(ctx context.Context, name string) error {
 	return e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) error { return eng.Leave(ctx, name) })
 }
 
-// Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
-func (e *core) Upkeep(ctx context.Context) (purged engine.Purged, err error) {
+// Maintain implements engine.Engine, for all answering shards. It also aligns their topics.
+func (e *core) Maintain(ctx context.Context) (purged engine.Purged, err error) {
 	each := make([]engine.Purged, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
 			if err := e.alignLater(ctx, s, eng); err != nil {
 				return err
 			}
-			each[s.place], err = eng.Upkeep(ctx)
+			each[s.place], err = eng.Maintain(ctx)
 			return err
 		})
 	})

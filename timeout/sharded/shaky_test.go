@@ -132,8 +132,8 @@ func (s *shaky) Extend(ctx context.Context, tokens []engine.Token, lease time.Du
 	return change(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
 }
 
-func (s *shaky) Upkeep(ctx context.Context) (engine.Purged, error) {
-	return change(ctx, s, func() (engine.Purged, error) { return s.Engine.Upkeep(ctx) })
+func (s *shaky) Maintain(ctx context.Context) (engine.Purged, error) {
+	return change(ctx, s, func() (engine.Purged, error) { return s.Engine.Maintain(ctx) })
 }
 
 func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {

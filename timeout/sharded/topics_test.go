@@ -42,7 +42,7 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	require.NoError(t, err)
 	shard.holds.Store(true)
 	looked := make(chan error, 1)
-	go func() { _, err := e.Upkeep(t.Context()); looked <- err }()
+	go func() { _, err := e.Maintain(t.Context()); looked <- err }()
 	<-shard.asked
 	_, err = e.Pause(t.Context(), "orders", true)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
 			}
 			return settled == each
 		}, time.Minute, time.Millisecond)
-		purged, err := e.Upkeep(t.Context())
+		purged, err := e.Maintain(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, each-want, purged.Dead["orders"])
 		counted, err := e.Count(t.Context(), "orders")

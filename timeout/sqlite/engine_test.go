@@ -451,12 +451,12 @@ func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
 	}
 }
 
-func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
+func TestMaintenanceDeletesWhatWasKeptForItsTime(t *testing.T) {
 	r := newRig(t, engine.Topic{Retain: time.Hour})
 	for _, state := range states[1:] {
 		r.bring(state.String(), state)
 	}
-	purged, err := r.Upkeep(t.Context())
+	purged, err := r.Maintain(t.Context())
 	require.NoError(t, err)
 	require.False(t, purged.More)
 	require.Equal(t, engine.Done, r.get("done").State)
@@ -464,7 +464,7 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, log, 1, "a topic that retains has the log of what succeeded")
 	r.topic(engine.Topic{})
-	_, err = r.Upkeep(t.Context())
+	_, err = r.Maintain(t.Context())
 	require.NoError(t, err)
 	for _, state := range states[1:] {
 		want := state
@@ -479,7 +479,7 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 }
 
 // One call deletes what has ended in any topic, and counts the dead ones of each. Another process may have dropped one of them.
-func TestUpkeepIsForAllTopics(t *testing.T) {
+func TestMaintenanceIsForAllTopics(t *testing.T) {
 	r := newRig(t, engine.Topic{Retries: -1, MaxDead: 2})
 	for _, name := range []string{"u", "dropped"} {
 		_, err := r.SetTopic(t.Context(), engine.Topic{Name: name, Retries: -1, MaxDead: 1}, false)
@@ -502,7 +502,7 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, r.DropTopic(ended, "dropped"), context.Canceled)
 	require.NoError(t, openEngine(t, r.path).DropTopic(t.Context(), "dropped"))
-	purged, err := r.Upkeep(t.Context())
+	purged, err := r.Maintain(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, engine.Purged{Dead: map[string]int{"t": 2, "u": 3}}, purged)
 	tasks, err := r.Get(t.Context(), last)
@@ -517,7 +517,7 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want == engine.Dead, len(log) == 1, "the log goes with the task")
 	}
-	purged, err = r.Upkeep(t.Context())
+	purged, err = r.Maintain(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, purged)
 }

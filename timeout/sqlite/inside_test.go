@@ -79,7 +79,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.SetTopic(ctx, engine.Topic{Name: "t", RetainLog: time.Millisecond}, false)
 	require.NoError(t, err)
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.NoError(t, err)
 
 	queries := make(map[string]bool)
@@ -198,14 +198,14 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 		return tasks[0].Until
 	}
 	before := until()
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.NoError(t, err)
 	require.Equal(t, before, until())
 	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = at + 3600000")
 		return err
 	}))
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Minute), until(), 50*time.Second)
 }
@@ -259,7 +259,7 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 		for range 10 {
 			_, err = e.Expire(ctx, ask)
 			require.NoError(t, err)
-			purged, err := e.Upkeep(ctx)
+			purged, err := e.Maintain(ctx)
 			require.NoError(t, err)
 			require.False(t, purged.More)
 		}
@@ -341,8 +341,8 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	require.True(t, batch.Next.IsZero() || batch.Next.After(batch.Now))
 }
 
-// Each call of Upkeep looks at all topics. With very many of them that takes longer than a deletion.
-func TestUpkeepServesManyTopicsInOneCall(t *testing.T) {
+// Each call of Maintain looks at all topics. With very many of them that takes longer than a deletion.
+func TestMaintenanceServesManyTopicsInOneCall(t *testing.T) {
 	e, ctx := openInside(t), t.Context()
 	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
@@ -353,7 +353,7 @@ func TestUpkeepServesManyTopicsInOneCall(t *testing.T) {
 		_, err = s.ExecContext(ctx, "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, 'x', 0, 3, 1, 1, 1 FROM hw_topics")
 		return err
 	}))
-	purged, err := e.Upkeep(ctx)
+	purged, err := e.Maintain(ctx)
 	require.NoError(t, err)
 	require.False(t, purged.More)
 	left, err := column[int64](ctx, e.reader, "SELECT count(*) FROM hw_tasks")

@@ -157,7 +157,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 		"List":       func() error { _, err := e.List(ctx, engine.Query{Topic: "t", State: 1}); return err },
 		"Expire":     func() error { _, err := e.Expire(ctx, engine.Ask{Topic: "t"}); return err },
 		"Extend":     func() error { _, err := e.Extend(ctx, nil, time.Second); return err },
-		"Upkeep":     func() error { _, err := e.Upkeep(ctx); return err },
+		"Maintain":   func() error { _, err := e.Maintain(ctx); return err },
 		"Beat":       func() error { _, err := e.Beat(ctx, engine.Node{Name: "n"}, time.Second); return err },
 		"Leave":      func() error { return e.Leave(ctx, "n") },
 		"Now":        func() error { _, err := e.Now(ctx); return err },

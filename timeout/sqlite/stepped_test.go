@@ -65,11 +65,11 @@ func (r *stepped) all(query string) (times []time.Time) {
 	return times
 }
 
-func TestUpkeepThatWaitsForItsTurnShortensNoLeaseMadeMeanwhile(t *testing.T) {
+func TestMaintenanceThatWaitsForItsTurnShortensNoLeaseMadeMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStepped(t)
 		r.meanwhile(func(ctx context.Context) error {
-			_, err := r.e.Upkeep(ctx)
+			_, err := r.e.Maintain(ctx)
 			return err
 		})
 		end := time.Now().Add(time.Minute)

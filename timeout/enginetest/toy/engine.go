@@ -333,7 +333,7 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 	return held
 }
 
-func (e *toy) Upkeep(ctx context.Context) (engine.Purged, error) {
+func (e *toy) Maintain(ctx context.Context) (engine.Purged, error) {
 	return call(ctx, e, func(now time.Time) (purged engine.Purged, _ error) {
 		maps.DeleteFunc(e.tasks, func(key engine.Key, t *task) bool {
 			return (t.State == engine.Done || t.State == engine.Removed) && now.Sub(t.Until) >= e.topics[key.Topic].Retain

@@ -14,10 +14,10 @@ const (
 	lookParts = 1024 // partitions to look at before any of them is kept
 )
 
-// Upkeep implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
+// Maintain implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
 // Each call looks at all partitions, many in one run of a script. The
 // partitions with something to do have runs of their own.
-func (e *Engine) Upkeep(ctx context.Context) (purged engine.Purged, err error) {
+func (e *Engine) Maintain(ctx context.Context) (purged engine.Purged, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
 		return purged, err
@@ -39,7 +39,7 @@ func (e *Engine) Upkeep(ctx context.Context) (purged engine.Purged, err error) {
 			partitions += len(ready[group].places)
 			group++
 		}
-		failed = errors.Join(failed, e.upkeepOf(ctx, ready[:group], bounds, &purged))
+		failed = errors.Join(failed, e.maintainAll(ctx, ready[:group], bounds, &purged))
 		ready = ready[group:]
 	}
 	return purged, failed
@@ -55,8 +55,8 @@ func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 	return e.reload(ctx, read.Topic.Name)
 }
 
-// upkeepOf keeps the partitions of some topics.
-func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*place]bound, purged *engine.Purged) (failed error) {
+// maintainAll keeps the partitions of some topics.
+func (e *Engine) maintainAll(ctx context.Context, layouts []*layout, bounds map[*place]bound, purged *engine.Purged) (failed error) {
 	var looks []*invocation
 	for _, l := range layouts {
 		for _, at := range l.places {

@@ -23,11 +23,11 @@ func (s server) calls(t testing.TB, command string) (calls int) {
 	return calls
 }
 
-// purge calls Upkeep until nothing is left to do, and returns the number of deleted dead tasks.
+// purge calls Maintain until nothing is left to do, and returns the number of deleted dead tasks.
 func purge(t testing.TB, e *redis.Engine) (dead int) {
 	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		purged, err = e.Upkeep(ctx)
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 		for _, n := range purged.Dead {
 			dead += n
@@ -36,7 +36,7 @@ func purge(t testing.TB, e *redis.Engine) (dead int) {
 	return dead
 }
 
-func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
+func TestMaintenanceOfIdleTopicsSharesRuns(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{})
@@ -50,7 +50,7 @@ func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
 }
 
 // Each way for a slot to have something to do, beside tasks that stay.
-func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
+func TestMaintenanceFindsWhateverASlotHasToDo(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, startServer(t), redis.Config{})
 	const each = 40
@@ -131,7 +131,7 @@ func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
 }
 
 // A process may stop after it has changed a topic and before its slots know.
-func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
+func TestMaintenanceTellsSlotsOfAChangedTopic(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, startServer(t), redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 4, Retain: time.Hour})
@@ -202,7 +202,7 @@ func TestSlotsThatWereMadeAreNotMadeAgain(t *testing.T) {
 
 // A server has lost partitions, or a version before has sealed some and its change of the topic was lost. Nobody asks for
 // their tasks.
-func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
+func TestMaintenanceMendsSlotsThatRefuse(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{})
@@ -219,7 +219,7 @@ func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 	more := true
 	for range 20 {
 		if more {
-			purged, err := e.Upkeep(ctx)
+			purged, err := e.Maintain(ctx)
 			require.NoError(t, err)
 			more = purged.More
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// maxPurge is how many tasks of each kind and topic a call of Upkeep deletes.
+// maxPurge is how many tasks of each kind and topic a call of Maintain deletes.
 const maxPurge = 1000
 
-// Upkeep is engine.Engine's.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Purged, error) {
+// Maintain is engine.Engine's.
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 	return call(ctx, e, func() (purged engine.Purged, _ error) {
 		e.follow()
 		at := now()

@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The statements of Upkeep are for all topics: one for each topic costs more. The arguments are lists for json_each, with
+// The statements of Maintain are for all topics: one for each topic costs more. The arguments are lists for json_each, with
 // a list for each topic or state, of the numbers that stand in the condition.
 const (
 	isEnded     = "topic = t.value ->> 0 AND state = t.value ->> 1 AND (at, seq) <= (t.value ->> 2, t.value ->> 3)"
@@ -21,9 +21,9 @@ const (
 	leasedQuery = "SELECT seq FROM hw_topics CROSS JOIN hw_tasks ON topic = no AND state = 2 AND at > ? + span"
 )
 
-// Upkeep implements engine.Engine. It writes nothing if there is nothing to do.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Purged, error) {
-	return call(ctx, e, "upkeep", func() (purged engine.Purged, err error) {
+// Maintain implements engine.Engine. It writes nothing if there is nothing to do.
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
+	return call(ctx, e, "maintenance", func() (purged engine.Purged, err error) {
 		all, err := topics(ctx, e.reader)
 		if err != nil {
 			return purged, err
@@ -83,7 +83,7 @@ func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (place, error
 	return last, err
 }
 
-// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Upkeep. One that looks at
+// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Maintain. One that looks at
 // very many of them would hold up everybody.
 const fewTopics = 64
 

@@ -17,10 +17,10 @@ const (
 	surveyShare = 50
 )
 
-// Upkeep implements engine.Engine. It deletes at most 500 of each: ended tasks, dead tasks beyond
+// Maintain implements engine.Engine. It deletes at most 500 of each: ended tasks, dead tasks beyond
 // Topic.MaxDead, tasks of dropped topics, and executions. It shortens at most 500 leases from before
 // the clock was stepped back.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Purged, error) {
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 	all, err := e.readTopics(ctx, e.direct(), nil)
 	if err != nil {
 		return engine.Purged{}, err
