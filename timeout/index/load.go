@@ -101,7 +101,7 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 		if page.Next == "" {
 			return next, horizon, nil
 		}
-		if read >= e.cfg.Limit || time.Since(began) > e.cfg.Patience {
+		if read >= e.cfg.Limit || time.Since(began) > e.cfg.CallTimeout {
 			// There are more tasks, and the caller waits: read again when about half of these are due, but at most
 			// every minScan.
 			return now.Add(min(max(page.Until.Sub(now)/2, minScan), e.cfg.Scan)), page.Until, nil

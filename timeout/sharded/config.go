@@ -12,27 +12,27 @@ import (
 
 // Config configures New and Open. The zero value is useful.
 type Config struct {
-	// Patience is the time limit of a call of a shard with at most a thousand tasks. A slower
-	// shard counts as away. It can hold up a call for several shards for Patience, once. Zero
+	// CallTimeout is the time limit of a call of a shard with at most a thousand tasks. A slower
+	// shard counts as away. It can hold up a call for several shards for CallTimeout, once. Zero
 	// means 5s; less than 10ms is an error.
-	Patience time.Duration
+	CallTimeout time.Duration
 
 	// Logger gets a line when a shard goes away and when it comes back. Nil means slog's
 	// default.
 	Logger *slog.Logger
 }
 
-const minPatience = 10 * time.Millisecond
+const minCallTimeout = 10 * time.Millisecond
 
 func (c Config) withDefaults() Config {
-	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 5*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
 func (c Config) check(shards int) error {
-	if c.Patience < minPatience {
-		return fmt.Errorf("%w: Patience %v, must be at least %v", engine.ErrArgument, c.Patience, minPatience)
+	if c.CallTimeout < minCallTimeout {
+		return fmt.Errorf("%w: CallTimeout %v, must be at least %v", engine.ErrArgument, c.CallTimeout, minCallTimeout)
 	}
 	if shards < 1 || shards > engine.MaxSlots {
 		return fmt.Errorf("%w: %d shards, must be 1 to %d", engine.ErrArgument, shards, engine.MaxSlots)

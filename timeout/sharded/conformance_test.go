@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var silent = slog.New(slog.DiscardHandler)
 
 // calm is for healthy shards on a busy machine.
-var calm = sharded.Config{Patience: time.Minute, Logger: silent}
+var calm = sharded.Config{CallTimeout: time.Minute, Logger: silent}
 
 func over(t *testing.T, shards ...engine.Engine) engine.Engine {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 )
 
 // chunk is the largest number of tasks in a call of a shard. It bounds the work done within
-// Patience.
+// CallTimeout.
 const chunk = 1000
 
 // core is the engine, without a Waker.

@@ -129,10 +129,10 @@ func (e *core) found(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// readMarkers reads the markers not read yet, of the shards that are open within Patience.
+// readMarkers reads the markers not read yet, of the shards that are open within CallTimeout.
 func (e *core) readMarkers(ctx context.Context, markers []marker) []error {
 	return e.together(func(place int) bool { return markers[place].Set == "" }, func(s *shard) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
+		ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
 		defer cancel()
 		select {
 		case <-s.tried:

@@ -150,7 +150,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 	}{
 		{nil, sharded.Config{}, "0 shards, must be 1 to 1024"},
 		{[]engine.Engine{nil}, sharded.Config{}, "shard 0 is nil"},
-		{several(t, 1), sharded.Config{Patience: time.Microsecond}, "Patience 1µs, must be at least 10ms"},
+		{several(t, 1), sharded.Config{CallTimeout: time.Microsecond}, "CallTimeout 1µs, must be at least 10ms"},
 	} {
 		_, err := sharded.New(t.Context(), refused.shards, refused.cfg)
 		require.ErrorIs(t, err, engine.ErrArgument)

@@ -50,17 +50,17 @@ func newShard(place int, open func(context.Context) (engine.Engine, error)) *sha
 	return s
 }
 
-// call calls a shard for work of limited size. The shard must answer within Patience.
+// call calls a shard for work of limited size. The shard must answer within CallTimeout.
 func (e *core) call(ctx context.Context, s *shard, do func(context.Context, engine.Engine) error) error {
-	return e.callWithin(ctx, s, e.cfg.Patience, do)
+	return e.callWithin(ctx, s, e.cfg.CallTimeout, do)
 }
 
-func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration, do func(context.Context, engine.Engine) error) error {
-	within, cancel := context.WithTimeout(ctx, patience)
+func (e *core) callWithin(ctx context.Context, s *shard, timeout time.Duration, do func(context.Context, engine.Engine) error) error {
+	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := e.callLong(within, s, do)
 	if err != nil && ctx.Err() == nil && errors.Is(within.Err(), context.DeadlineExceeded) {
-		e.lose(s, fmt.Errorf("no answer within %v: %w", patience, err))
+		e.lose(s, fmt.Errorf("no answer within %v: %w", timeout, err))
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func (e *core) check(s *shard) bool {
 // reach checks a shard's marker, aligns its topics, and changes something: if the disk of a server hangs, it may answer
 // reads only.
 func (e *core) reach(s *shard) error {
-	ctx, cancel := context.WithTimeout(e.life, e.cfg.Patience)
+	ctx, cancel := context.WithTimeout(e.life, e.cfg.CallTimeout)
 	defer cancel()
 	m, err := readMarker(ctx, s.engine)
 	if err == nil {

@@ -92,8 +92,8 @@ func isNotFirst(place int) bool { return place > 0 }
 func same(a, b engine.Topic) bool { return reflect.DeepEqual(a, b) }
 
 // topicsOf returns a shard's topics, without engine.Reserved.
-func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (topics []engine.Topic, err error) {
-	err = e.callWithin(ctx, s, patience, func(ctx context.Context, eng engine.Engine) (err error) {
+func (e *core) topicsOf(ctx context.Context, s *shard, timeout time.Duration) (topics []engine.Topic, err error) {
+	err = e.callWithin(ctx, s, timeout, func(ctx context.Context, eng engine.Engine) (err error) {
 		topics, err = visible(ctx, eng)
 		return err
 	})
@@ -109,7 +109,7 @@ func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
 func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var errs []error
 	for _, s := range e.shards {
-		topics, err := e.topicsOf(ctx, s, e.cfg.Patience)
+		topics, err := e.topicsOf(ctx, s, e.cfg.CallTimeout)
 		if err == nil {
 			slots := make(map[string]int, len(topics))
 			for i, topic := range topics {
@@ -170,7 +170,7 @@ var errNoFirst = errors.New("the first shard does not tell its topics")
 // Within a process, changes of a shard take turns, and each looks in its turn. Otherwise one with an earlier state
 // could resume a topic for a moment, after Pause has returned. Another process still can.
 //
-// The first shard has only a third of Patience: the other shard must not count as away if the first one is silent.
+// The first shard has only a third of CallTimeout: the other shard must not count as away if the first one is silent.
 func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	if s.place == 0 {
 		return nil
@@ -185,7 +185,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 		for _, topic := range have {
 			there[topic.Name] = topic
 		}
-		wanted, err := e.topicsOf(ctx, e.shards[0], e.cfg.Patience/3)
+		wanted, err := e.topicsOf(ctx, e.shards[0], e.cfg.CallTimeout/3)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoFirst, err)
 		}
@@ -217,7 +217,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.Topic, slots int) error {
 	if slots > topic.Slots {
 		topic.Slots = slots
-		return e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first engine.Engine) error {
+		return e.callWithin(ctx, e.shards[0], e.cfg.CallTimeout/3, func(ctx context.Context, first engine.Engine) error {
 			_, err := first.SetTopic(ctx, topic, false)
 			return err
 		})

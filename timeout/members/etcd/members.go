@@ -71,7 +71,7 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 	if ttl <= 0 {
 		return engine.View{}, fmt.Errorf("%w: ttl %v, must be above 0", engine.ErrArgument, ttl)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience(ttl))
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout(ttl))
 	defer cancel()
 	if err := m.begin(ctx); err != nil {
 		return engine.View{}, wrap("beat", who.Name, err)
@@ -161,8 +161,8 @@ func wrap(what, name string, err error) error {
 	return fmt.Errorf("timeout/members/etcd: %s of node %s: %w", what, name, err)
 }
 
-// patience returns how long a beat may take. It leaves the center time for another beat.
-func patience(ttl time.Duration) time.Duration { return max(ttl/2, time.Second) }
+// beatTimeout returns how long a beat may take. It leaves the center time for another beat.
+func beatTimeout(ttl time.Duration) time.Duration { return max(ttl/2, time.Second) }
 
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return int64((d-1)/time.Second) + 1 }

@@ -161,7 +161,7 @@ func TestASlowIndexMakesNothingLate(t *testing.T) {
 	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // knows the next due time
 	require.NoError(t, err)
-	e := over(t, primary, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
+	e := over(t, primary, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, CallTimeout: time.Minute})
 	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
@@ -424,7 +424,7 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 
 func TestABadConfigurationIsRefused(t *testing.T) {
 	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}, {Patience: math.MaxInt64}} {
+	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {CallTimeout: 1}, {CallTimeout: math.MaxInt64}} {
 		_, err := index.New(primary, inMemory(t), cfg)
 		require.ErrorIs(t, err, engine.ErrArgument)
 	}

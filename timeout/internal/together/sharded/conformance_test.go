@@ -31,7 +31,7 @@ var silent = slog.New(slog.DiscardHandler)
 
 func over(t *testing.T, shards ...engine.Engine) engine.Engine {
 	t.Helper()
-	e, err := sharded.New(t.Context(), shards, sharded.Config{Patience: patience, Logger: silent})
+	e, err := sharded.New(t.Context(), shards, sharded.Config{CallTimeout: patience, Logger: silent})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
@@ -79,7 +79,7 @@ func TestTwoDatabasesDoWhatEveryEngineMust(t *testing.T) {
 				return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 			})
 		}
-		e, err := sharded.Open(t.Context(), shards, sharded.Config{Patience: patience, Logger: silent})
+		e, err := sharded.Open(t.Context(), shards, sharded.Config{CallTimeout: patience, Logger: silent})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		return e

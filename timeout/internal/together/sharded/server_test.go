@@ -28,14 +28,14 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		openers = append(openers, func(ctx context.Context) (*postgres.Engine, error) {
 			return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 		})
-		alone, err := postgres.Open(t.Context(), url, postgres.Config{}) // making the tables may take more than Patience
+		alone, err := postgres.Open(t.Context(), url, postgres.Config{}) // making the tables may take more than CallTimeout
 		require.NoError(t, err)
 		require.NoError(t, alone.Close())
 	}
 	var e engine.Engine
 	require.EventuallyWithT(t, func(c *assert.CollectT) { // a busy machine may be silent for a second
 		var err error
-		e, err = sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
+		e, err = sharded.Open(t.Context(), openers, sharded.Config{CallTimeout: time.Second, Logger: silent})
 		require.NoError(c, err)
 	}, time.Minute, 50*time.Millisecond)
 	defer func() { require.NoError(t, e.Close()) }()
