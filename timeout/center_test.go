@@ -821,8 +821,8 @@ func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T)
 // belated answers with leases when nearly all of their time is over.
 type belated struct{ engine.Engine }
 
-func (e *belated) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := e.Engine.Expire(ctx, ask)
+func (e *belated) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Lease(ctx, ask)
 	if len(batch.Leased) > 0 {
 		time.Sleep(ask.Lease * 9 / 10)
 	}
@@ -849,13 +849,13 @@ func TestALeaseThatCameLateIsExtendedInTime(t *testing.T) {
 	})
 }
 
-// failing fails every call of Expire with outcomes, after it has settled them.
+// failing fails every call of Lease with outcomes, after it has settled them.
 type failing struct {
 	engine.Engine
 }
 
-func (e failing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := e.Engine.Expire(ctx, ask)
+func (e failing) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Lease(ctx, ask)
 	if err == nil && len(ask.Settle) > 0 {
 		err = errors.New("the answer is lost")
 	}
@@ -993,7 +993,7 @@ func TestFeedbackForADroppedTopicSettlesNothing(t *testing.T) {
 		for _, here := range []bool{true, false} {
 			r := newRig(t, timeout.Config{})
 			r.set("1", 0)
-			batch, err := r.engine.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+			batch, err := r.engine.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
 			require.NoError(t, err)
 			require.Len(t, batch.Leased, 1)
 			if here {

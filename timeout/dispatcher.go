@@ -182,7 +182,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 func (d *dispatcher) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	batch, err := d.c.engine.Expire(ctx, ask)
+	batch, err := d.c.engine.Lease(ctx, ask)
 	if errors.Is(err, ErrNotFound) {
 		d.c.forget(d.name)
 	}

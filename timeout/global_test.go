@@ -302,9 +302,9 @@ func (s *stopped) Beat(ctx context.Context, node engine.Node, ttl time.Duration)
 	return s.Engine.Beat(ctx, node, ttl)
 }
 
-func (s *stopped) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *stopped) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	s.wait()
-	return s.Engine.Expire(ctx, ask)
+	return s.Engine.Lease(ctx, ask)
 }
 
 func (s *stopped) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
@@ -477,15 +477,15 @@ func TestTheGlobalRateHoldsWhileANodeJoins(t *testing.T) {
 	})
 }
 
-// late is an engine that answers late: an Expire after it has leased, the others before they ask.
+// late is an engine that answers late: a Lease after it has leased, the others before they ask.
 type late struct {
 	engine.Engine
-	expire, rest time.Duration
+	lease, rest time.Duration
 }
 
-func (l *late) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := l.Engine.Expire(ctx, ask)
-	time.Sleep(l.expire)
+func (l *late) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := l.Engine.Lease(ctx, ask)
+	time.Sleep(l.lease)
 	return batch, err
 }
 
@@ -511,7 +511,7 @@ func TestANodeWhosePartEndsDuringAnAskRunsAllLater(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = kept.Close() })
 			members := &severed{Members: kept}
-			a := rigOn(t, &late{Engine: kept, expire: 50 * time.Millisecond}, timeout.Config{Node: "a", Members: members, Topic: timeout.Topic{GlobalConcurrency: 16}})
+			a := rigOn(t, &late{Engine: kept, lease: 50 * time.Millisecond}, timeout.Config{Node: "a", Members: members, Topic: timeout.Topic{GlobalConcurrency: 16}})
 			require.NoError(t, a.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
 			pass(time.Second + off)
 			tasks := 0

@@ -152,7 +152,7 @@ func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 
 // settle tells the engine of outcomes, and reports which leases had not ended. Those of a dropped topic have.
 func (c *Center) settle(ctx context.Context, topic string, outcomes ...engine.Outcome) (settled []bool, err error) {
-	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
+	batch, err := c.engine.Lease(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
 	if errors.Is(err, ErrNotFound) {
 		return make([]bool, len(outcomes)), nil
 	}

@@ -325,16 +325,16 @@ func TestAPullOfATopicMadeJustNowHearsOfTasks(t *testing.T) {
 	})
 }
 
-// countingEngine counts the calls of Expire. They wait for gate, if there is one.
+// countingEngine counts the calls of Lease. They wait for gate, if there is one.
 type countingEngine struct {
 	engine.Engine
 	calls atomic.Int32
 	gate  chan struct{}
 }
 
-func (e *countingEngine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e *countingEngine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	e.calls.Add(1)
-	batch, err := e.Engine.Expire(ctx, ask)
+	batch, err := e.Engine.Lease(ctx, ask)
 	if e.gate != nil {
 		<-e.gate
 	}

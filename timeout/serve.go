@@ -167,7 +167,7 @@ func (w *worker) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	asked := time.Now()
-	batch, err := w.c.engine.Expire(ctx, ask)
+	batch, err := w.c.engine.Lease(ctx, ask)
 	targets := w.targets(batch.Leased)
 	w.mu.Lock()
 	defer w.mu.Unlock()

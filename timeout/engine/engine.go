@@ -22,7 +22,7 @@ import (
 // suite.
 //
 // If ctx has ended before the call, the method changes nothing, and returns the error of ctx. Get,
-// List, Move, Remove, Replay and Extend take a missing topic for one without tasks, and Expire returns
+// List, Move, Remove, Replay and Extend take a missing topic for one without tasks, and Lease returns
 // ErrNotFound. After a call, the caller may change the bytes, maps and callbacks of arguments and
 // answers: the engine has copies.
 type Engine interface {
@@ -80,13 +80,13 @@ type Engine interface {
 	// List returns a page of the tasks of one topic and state.
 	List(ctx context.Context, query Query) (Page, error)
 
-	// Expire settles earlier leases, then leases due tasks, the earliest first as far as the
+	// Lease settles earlier leases, then leases due tasks, the earliest first as far as the
 	// engine can tell. A Running task whose lease has ended is due as well; if it has no
 	// attempt left it becomes Dead. If only some of what was asked can be done, the error wraps
 	// ErrPartial, and the batch is right as far as it goes: its tasks are leased, and each outcome
 	// with true in Settled has had its effect. Nothing is known of the other outcomes: telling them
 	// again does no harm.
-	Expire(ctx context.Context, ask Ask) (Batch, error)
+	Lease(ctx context.Context, ask Ask) (Batch, error)
 
 	// Extend makes leases end after the duration lease from now. It reports for each token
 	// whether its lease was still the last one of the task. False means that the task was set,
@@ -250,7 +250,7 @@ type Leased struct {
 	Again bool
 }
 
-// Lasting takes out leases of one call of Expire that are void because they ended meanwhile, and the call leased their
+// Lasting takes out leases of one call of Lease that are void because they ended meanwhile, and the call leased their
 // tasks again. A task set anew between two steps of the call has run, as far as its setter knows: it keeps both leases.
 // Lasting is for engines.
 func Lasting(leased []Leased) []Leased {
@@ -271,7 +271,7 @@ func Lasting(leased []Leased) []Leased {
 	return lasting
 }
 
-// Ask is the argument of Expire.
+// Ask is the argument of Lease.
 type Ask struct {
 	Topic string
 	Node  string // the asking node
@@ -294,7 +294,7 @@ type Ask struct {
 	// Outcomes go to their own parts anyway.
 	Part int
 
-	// OverdueBy makes Expire lease only tasks that have been due for at least that long. Zero means no
+	// OverdueBy limits Lease to tasks that have been due for at least that long. Zero means no
 	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
 	// hangs.
 	OverdueBy time.Duration
@@ -334,7 +334,7 @@ type Outcome struct {
 // milliseconds since the epoch. It is for engines.
 func (o Outcome) DueAt(now int64) int64 { return Task{Due: o.Due, After: o.After}.DueAt(now) }
 
-// Batch is the answer of Expire.
+// Batch is the answer of Lease.
 type Batch struct {
 	// Now is the engine's clock.
 	Now time.Time
@@ -389,9 +389,9 @@ type Waker interface {
 }
 
 // Peeker is the interface of engines that can look at many topics in one call. A center without
-// anything to do looks so, instead of by Expire at each topic.
+// anything to do looks so, instead of a Lease of each topic.
 type Peeker interface {
-	// Peek returns for each element of peeks how long it is until Expire may find a due task. At most
+	// Peek returns for each element of peeks how long it is until Lease may find a due task. At most
 	// zero means now. It is also the answer if the engine can't tell: the topic is missing or being
 	// changed, or a part of the engine is away. NothingDue means that no task waits.
 	// The time may be too short, since an engine may look at more slots. Peek changes nothing. After an

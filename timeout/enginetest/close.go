@@ -37,8 +37,8 @@ func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx con
 			_, err := e.List(ctx, engine.Query{Topic: r.topic, State: engine.Pending})
 			return err
 		},
-		"Expire": func(ctx context.Context) error {
-			_, err := e.Expire(ctx, r.ask(engine.Ask{Max: 1}))
+		"Lease": func(ctx context.Context) error {
+			_, err := e.Lease(ctx, r.ask(engine.Ask{Max: 1}))
 			return err
 		},
 		"Extend": func(ctx context.Context) error {

@@ -71,22 +71,22 @@ func testLate(r *rig) {
 	late := engine.Ask{Max: 10, OverdueBy: long}
 	var leased []engine.Leased
 	r.eventually("what is late is leased", func() bool {
-		leased = append(leased, r.expire(late).Leased...)
+		leased = append(leased, r.leaseBatch(late).Leased...)
 		return len(leased) > 0
 	})
 	for range 20 {
-		leased = append(leased, r.expire(late).Leased...)
+		leased = append(leased, r.leaseBatch(late).Leased...)
 	}
 	require.Len(r.t, leased, 1)
 	require.Equal(r.t, "old", leased[0].ID)
 	late.Settle = []engine.Outcome{{Token: leased[0].Token, As: engine.Done}}
-	require.Equal(r.t, []bool{true}, r.expire(late).Settled)
-	require.Equal(r.t, []bool{false}, r.expire(late).Settled)
+	require.Equal(r.t, []bool{true}, r.leaseBatch(late).Settled)
+	require.Equal(r.t, []bool{false}, r.leaseBatch(late).Settled)
 	late.Settle = nil
 	require.Equal(r.t, "new", r.ending(r.lease(1, long)[0]).ID)
 	time.Sleep(2 * short)
 	for range 20 {
-		require.Empty(r.t, r.expire(late).Leased, "its lease has not ended for long")
+		require.Empty(r.t, r.leaseBatch(late).Leased, "its lease has not ended for long")
 	}
 	require.Equal(r.t, 2, r.lease(1, long)[0].Attempts)
 }

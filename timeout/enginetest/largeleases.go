@@ -38,7 +38,7 @@ func LargePayloads(t *testing.T, e engine.Primary) {
 
 	for calls := 0; leased < all; calls++ {
 		require.Less(t, calls, 4)
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1000, Lease: time.Minute})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1000, Lease: time.Minute})
 		require.NoError(t, err)
 		require.NotEmpty(t, batch.Leased)
 		require.LessOrEqual(t, len(batch.Leased), 5)

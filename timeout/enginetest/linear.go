@@ -233,7 +233,7 @@ func (c *client) step() error {
 	case 10:
 		return c.extend(start)
 	default:
-		return c.expire(start)
+		return c.leaseBatch(start)
 	}
 	if err != nil {
 		return err
@@ -272,8 +272,8 @@ func (c *client) extend(start int64) error {
 	return nil
 }
 
-// expire settles one lease and asks for two.
-func (c *client) expire(start int64) error {
+// leaseBatch settles one lease and asks for two.
+func (c *client) leaseBatch(start int64) error {
 	ask := c.r.ask(engine.Ask{Node: fmt.Sprint(c.number), Max: rand.IntN(3)})
 	verb := ""
 	if token, ok := c.token(); ok && rand.IntN(4) > 0 {
@@ -293,7 +293,7 @@ func (c *client) expire(start int64) error {
 		}
 		ask.Settle = []engine.Outcome{outcome}
 	}
-	batch, err := c.engine.Expire(c.r.ctx, ask)
+	batch, err := c.engine.Lease(c.r.ctx, ask)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (m *model) run(seed uint64, end time.Time) {
 		case dice < 11:
 			m.extendSome()
 		case dice < 17:
-			m.expireSome()
+			m.leaseSome()
 		default:
 			m.look()
 		}
@@ -297,7 +297,7 @@ func (m *model) extendSome() {
 	}
 }
 
-func (m *model) expireSome() {
+func (m *model) leaseSome() {
 	tokens, want := m.tokens()
 	ask := engine.Ask{Max: m.rng.IntN(6)}
 	for i, token := range tokens {
@@ -323,7 +323,7 @@ func (m *model) expireSome() {
 			m.settled(outcome)
 		}
 	}
-	m.expire(ask, want)
+	m.leaseBatch(ask, want)
 }
 
 // settled applies a valid outcome.
@@ -353,9 +353,9 @@ func (m *model) settled(outcome engine.Outcome) {
 	}
 }
 
-func (m *model) expire(ask engine.Ask, want []bool) int {
-	batch, err := m.any().Expire(m.ctx, m.ask(ask))
-	m.say("expire %+v: settled %v", ask, batch.Settled)
+func (m *model) leaseBatch(ask engine.Ask, want []bool) int {
+	batch, err := m.any().Lease(m.ctx, m.ask(ask))
+	m.say("lease %+v: settled %v", ask, batch.Settled)
 	for _, leased := range batch.Leased {
 		m.say("    leased %s version %d attempt %d lease %d", leased.ID, leased.Version, leased.Attempts, leased.Token.Lease)
 	}
@@ -444,7 +444,7 @@ func (m *model) drain() {
 	}
 	for start := time.Now(); left > 0; {
 		require.Less(m.t, time.Since(start), patient, "%d tasks are not leased", left)
-		leased := m.expire(engine.Ask{Max: 10}, nil)
+		leased := m.leaseBatch(engine.Ask{Max: 10}, nil)
 		if left -= leased; leased == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}

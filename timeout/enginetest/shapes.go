@@ -27,7 +27,7 @@ func testLog(r *rig) {
 		{As: engine.Done, Started: started.Add(time.Second), Took: time.Minute},
 	}
 	for i, outcome := range outcomes {
-		outcome.Token = r.expireOne(fmt.Sprint("node", i), long).Token
+		outcome.Token = r.leaseOne(fmt.Sprint("node", i), long).Token
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 	}
 	executions := r.executions("1", 10)

@@ -147,7 +147,7 @@ func testGrowing(r *rig) {
 	got := map[string]engine.Leased{}
 	want := 3*each + 2
 	r.eventually("all that is due is leased", func() bool {
-		for _, leased := range r.expire(engine.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
+		for _, leased := range r.leaseBatch(engine.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
 			require.NotContains(r.t, got, leased.ID, "is leased twice")
 			got[leased.ID] = leased
 		}
@@ -304,22 +304,22 @@ func testSlots(r *rig) {
 		}
 		got := 0
 		r.eventually("all tasks of the slots are leased", func() bool {
-			batch := r.expire(engine.Ask{Max: []int{7, math.MaxInt}[rand.IntN(2)], Slots: own})
+			batch := r.leaseBatch(engine.Ask{Max: []int{7, math.MaxInt}[rand.IntN(2)], Slots: own})
 			for _, leased := range batch.Leased {
 				require.Contains(r.t, own, engine.Slot(leased.ID, slots))
 			}
 			got += len(batch.Leased)
 			return got == total
 		})
-		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: own}).Leased)
+		require.Empty(r.t, r.leaseBatch(engine.Ask{Max: 7, Slots: own}).Leased)
 	}
 	r.leased("0", long)
 	r.set("0", past)
 	own := engine.Slot("0", slots)
 	for _, strange := range [][]int{{slots}, {-1}, {slots, 1 << 20}, {1<<16 + own}, {slots, slots + 1, slots + 2, slots + 3}} {
-		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots: %v", strange)
+		require.Empty(r.t, r.leaseBatch(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots: %v", strange)
 	}
 	r.eventually("a slot among others that there are not is leased from", func() bool {
-		return len(r.expire(engine.Ask{Max: 7, Slots: []int{-1, own, slots}}).Leased) == 1
+		return len(r.leaseBatch(engine.Ask{Max: 7, Slots: []int{-1, own, slots}}).Leased) == 1
 	})
 }

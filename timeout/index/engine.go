@@ -22,7 +22,7 @@ type Config struct {
 	Window time.Duration
 
 	// Scan is the shortest time between two scans of the primary for tasks missing in the index.
-	// Scans happen only in Expire (see Poll of timeout.Config). With an index in memory, a task
+	// Scans happen only in Lease (see Poll of timeout.Config). With an index in memory, a task
 	// that another node sets on short notice can be late by Scan. Zero means 1s; less than 10ms
 	// is an error.
 	Scan time.Duration

@@ -104,8 +104,8 @@ func (g *guard) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer,
 	return ask(ctx, g, g.timeout, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Move(ctx, moves)) })
 }
 
-func (g *guard) Expire(ctx context.Context, what engine.Ask) (engine.Batch, error) {
-	return ask(ctx, g, g.timeout, func(ctx context.Context) (engine.Batch, error) { return g.Engine.Expire(ctx, what) })
+func (g *guard) Lease(ctx context.Context, what engine.Ask) (engine.Batch, error) {
+	return ask(ctx, g, g.timeout, func(ctx context.Context) (engine.Batch, error) { return g.Engine.Lease(ctx, what) })
 }
 
 func (g *guard) Topics(ctx context.Context) ([]engine.Topic, error) {

@@ -30,14 +30,14 @@ func TestATaskFromBeforeTheClockWasSteppedBackIsWaitedFor(t *testing.T) {
 	e.mu.Unlock()
 
 	ask := engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute}
-	batch, err := e.Expire(t.Context(), ask)
+	batch, err := e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Empty(t, batch.Leased)
 	require.Equal(t, time.UnixMilli(en.at), batch.Next)
 
 	set("2")
 	set("3")
-	batch, err = e.Expire(t.Context(), ask)
+	batch, err = e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, batch.Now, batch.Next, "one is due")
@@ -63,7 +63,7 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 	e.mu.Unlock()
 
 	due := func() (ids []string) {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Hour})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Hour})
 		require.NoError(t, err)
 		for _, leased := range batch.Leased {
 			ids = append(ids, leased.ID)
@@ -104,7 +104,7 @@ func testStep(t *testing.T, step int64, when string) {
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "x"}})
 	require.NoError(t, err)
 	leased := func(lease time.Duration) []engine.Leased {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
 		require.NoError(t, err)
 		return batch.Leased
 	}
@@ -155,7 +155,7 @@ func TestAPauseWhileALeaseIsMadeDoesNotChangeItsEnd(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "x"}})
 	require.NoError(t, err)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 

@@ -52,14 +52,14 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	maintain(t, e)
 	require.Eventually(t, func() bool {
 		maintain(t, e)
-		batch := expire(t, e, 10, lease)
+		batch := leaseBatch(t, e, 10, lease)
 		return len(batch.Leased) == 1 && batch.Leased[0].ID == "1" && batch.Leased[0].Again
 	}, time.Minute, 20*time.Millisecond, "the lease ends")
-	require.Equal(t, []bool{false}, expire(t, e, 0, 0, engine.Outcome{Token: first.Token, As: engine.Done}).Settled)
+	require.Equal(t, []bool{false}, leaseBatch(t, e, 0, 0, engine.Outcome{Token: first.Token, As: engine.Done}).Settled)
 	left := time.Until(get(t, e, "kept").Until)
 	require.Less(t, left, 61*time.Second)
 	require.Greater(t, left, 40*time.Second, "no lease is made shorter than it was")
-	require.Equal(t, []bool{true}, expire(t, e, 0, 0, engine.Outcome{Token: kept.Token, As: engine.Done}).Settled)
+	require.Equal(t, []bool{true}, leaseBatch(t, e, 0, 0, engine.Outcome{Token: kept.Token, As: engine.Done}).Settled)
 	require.Equal(t, due, get(t, e, "long").Due, "an action time stays")
 	require.Eventually(t, func() bool {
 		view, err := e.Beat(t.Context(), engine.Node{Name: "alive"}, time.Minute)

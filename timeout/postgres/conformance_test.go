@@ -39,7 +39,7 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 		Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{0},
 		Settle: []engine.Outcome{{Token: leased.Token, As: engine.Dead, Error: "no"}},
 	}
-	batch, err := e.Expire(t.Context(), ask)
+	batch, err := e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, batch.Settled)
 	answers, err := e.Replay(t.Context(), []engine.Key{key("1")})

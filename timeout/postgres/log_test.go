@@ -26,13 +26,13 @@ func attempts(t testing.TB, e *postgres.Engine, prefix string, count int, outcom
 // runAll leases what is due, so many tasks, and settles them.
 func runAll(t testing.TB, e *postgres.Engine, count int, outcome engine.Outcome) (settled []engine.Outcome) {
 	t.Helper()
-	batch := expire(t, e, count, time.Minute)
+	batch := leaseBatch(t, e, count, time.Minute)
 	require.Len(t, batch.Leased, count)
 	for _, leased := range batch.Leased {
 		outcome.Token = leased.Token
 		settled = append(settled, outcome)
 	}
-	require.NotContains(t, expire(t, e, 0, 0, settled...).Settled, false)
+	require.NotContains(t, leaseBatch(t, e, 0, 0, settled...).Settled, false)
 	return settled
 }
 

@@ -24,7 +24,7 @@ type topic struct {
 	no   int32
 	read time.Time
 
-	// busy means a full last batch: as many tasks as it could have. Then Expire takes the next
+	// busy means a full last batch: as many tasks as it could have. Then Lease takes the next
 	// batch without a peek.
 	busy atomic.Bool
 

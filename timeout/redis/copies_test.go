@@ -62,7 +62,7 @@ func fire(t testing.TB, topic string, tasks int, engines ...*redis.Engine) map[s
 	require.Eventually(t, func() bool {
 		left := false
 		for i, e := range engines {
-			batch, err := e.Expire(ctx, engine.Ask{Topic: topic, Node: fmt.Sprint("node-", i), Settle: settle[i], Max: 50, Lease: time.Minute})
+			batch, err := e.Lease(ctx, engine.Ask{Topic: topic, Node: fmt.Sprint("node-", i), Settle: settle[i], Max: 50, Lease: time.Minute})
 			if !assert.NoError(t, err) {
 				return true
 			}
@@ -120,7 +120,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 		"SetTopic that grows": func(t *testing.T, e *redis.Engine) { withTopic(t, e, engine.Topic{Slots: 32}) },
 		"Set":                 func(t *testing.T, e *redis.Engine) { setAll(t, e, batchOf("orders", "new", 1, time.Hour)) },
 		"Get":                 func(t *testing.T, e *redis.Engine) { require.Equal(t, engine.Pending, get(t, e, "a-0").State) },
-		"Expire":              func(t *testing.T, e *redis.Engine) { expire(t, e, engine.Ask{Settle: []engine.Outcome{}}) },
+		"Lease":               func(t *testing.T, e *redis.Engine) { leaseBatch(t, e, engine.Ask{Settle: []engine.Outcome{}}) },
 		"Count": func(t *testing.T, e *redis.Engine) {
 			counts, err := e.Count(ctx, "orders")
 			require.NoError(t, err)

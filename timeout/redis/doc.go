@@ -24,7 +24,7 @@
 // server's clock in microseconds. So Redis gives no number twice after a flush or the loss of its
 // last writes, unless its clock is behind by more than the lost time.
 //
-// An operator or a restore may have deleted a part of a task. Without its body the task is lost: Expire logs that when
+// An operator or a restore may have deleted a part of a task. Without its body the task is lost: Lease logs that when
 // the task is due, and all other calls miss it. Without a record of its attempts a running task begins a new run at the
 // end of its lease.
 //

@@ -38,7 +38,7 @@ func get(t testing.TB, e engine.Engine, id string) engine.Task {
 	return tasks[0]
 }
 
-func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
+func leaseBatch(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 	t.Helper()
 	if ask.Topic == "" {
 		ask.Topic = "orders"
@@ -49,7 +49,7 @@ func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 	if ask.Lease == 0 {
 		ask.Lease = time.Minute
 	}
-	batch, err := e.Expire(ctx, ask)
+	batch, err := e.Lease(ctx, ask)
 	require.NoError(t, err)
 	return batch
 }
@@ -57,14 +57,14 @@ func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 // lease leases one task.
 func lease(t testing.TB, e engine.Engine, length time.Duration) engine.Leased {
 	t.Helper()
-	batch := expire(t, e, engine.Ask{Max: 1, Lease: length})
+	batch := leaseBatch(t, e, engine.Ask{Max: 1, Lease: length})
 	require.Len(t, batch.Leased, 1)
 	return batch.Leased[0]
 }
 
 func settle(t testing.TB, e engine.Engine, outcome engine.Outcome) bool {
 	t.Helper()
-	return expire(t, e, engine.Ask{Settle: []engine.Outcome{outcome}}).Settled[0]
+	return leaseBatch(t, e, engine.Ask{Settle: []engine.Outcome{outcome}}).Settled[0]
 }
 
 func withTopic(t testing.TB, e engine.Engine, topic engine.Topic) {
@@ -199,7 +199,7 @@ func TestAFailedTaskWaitsAndKeepsItsActionTime(t *testing.T) {
 	require.True(t, task.Until.After(task.Due))
 	require.Equal(t, "no", task.Error)
 	require.Equal(t, 1, task.Attempts)
-	batch := expire(t, e, engine.Ask{Max: 1})
+	batch := leaseBatch(t, e, engine.Ask{Max: 1})
 	require.Empty(t, batch.Leased)
 	require.True(t, batch.Next.Equal(task.Until), "%v %v", batch.Next, task.Until)
 	// An hour passes.
@@ -226,7 +226,7 @@ func TestALeaseThatIsOutlivedIsGivenAgainUntilTheLastAttempt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true, false, false}, good)
 	time.Sleep(30 * time.Millisecond)
-	batch := expire(t, e, engine.Ask{Max: 10})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10})
 	require.Empty(t, batch.Leased)
 	require.Equal(t, []engine.Key{key("1")}, batch.Died)
 	dead := get(t, e, "1")
@@ -297,7 +297,7 @@ func TestManyAreLeasedInOneCall(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, e, engine.Ask{Max: 2500})
+	batch := leaseBatch(t, e, engine.Ask{Max: 2500})
 	require.Len(t, batch.Leased, 2500)
 	require.False(t, batch.Next.After(batch.Now))
 	var outcomes []engine.Outcome
@@ -307,7 +307,7 @@ func TestManyAreLeasedInOneCall(t *testing.T) {
 		seen[leased.ID] = true
 		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 	}
-	batch = expire(t, e, engine.Ask{Max: 2500, Settle: outcomes})
+	batch = leaseBatch(t, e, engine.Ask{Max: 2500, Settle: outcomes})
 	require.Len(t, batch.Leased, 500)
 	require.NotContains(t, batch.Settled, false)
 }
@@ -323,7 +323,7 @@ func TestLargePayloadsComeInSmallBatches(t *testing.T) {
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	runs := server.calls(t, "evalsha")
-	batch := expire(t, e, engine.Ask{Max: 15})
+	batch := leaseBatch(t, e, engine.Ask{Max: 15})
 	require.Len(t, batch.Leased, 15)
 	require.GreaterOrEqual(t, server.calls(t, "evalsha")-runs, 15, "each in a run of its own")
 	require.Len(t, batch.Leased[7].Payload, 1<<20)
@@ -343,7 +343,7 @@ func TestLargePayloadsComeInSmallBatches(t *testing.T) {
 	_, err = e.Set(ctx, tasks)
 	require.NoError(t, err)
 	runs = server.calls(t, "evalsha")
-	require.Len(t, expire(t, e, engine.Ask{Topic: "mails", Max: 20}).Leased, 20)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Topic: "mails", Max: 20}).Leased, 20)
 	require.GreaterOrEqual(t, server.calls(t, "evalsha")-runs, 3, "a MiB in a run")
 }
 
@@ -354,7 +354,7 @@ func TestAPausedTopicLeasesNothing(t *testing.T) {
 	_, err := e.Pause(ctx, "orders", true)
 	require.NoError(t, err)
 	set(t, e, engine.Task{ID: "2"})
-	batch := expire(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.True(t, batch.Settled[0])
 	require.Empty(t, batch.Leased)
 	_, err = e.Pause(ctx, "orders", false)
@@ -377,12 +377,12 @@ func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, e, engine.Ask{Max: 1500})
+	batch := leaseBatch(t, e, engine.Ask{Max: 1500})
 	var outcomes []engine.Outcome
 	for _, leased := range batch.Leased {
 		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 	}
-	expire(t, e, engine.Ask{Settle: outcomes})
+	leaseBatch(t, e, engine.Ask{Settle: outcomes})
 	_, err = e.Remove(ctx, []engine.Removal{{Key: key("2999")}, {Key: key("2998")}})
 	require.NoError(t, err)
 	counts, err := e.Count(ctx, "orders")
@@ -460,7 +460,7 @@ func TestTopicsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, answers[0].Err, engine.ErrNotFound)
 	require.NoError(t, answers[1].Err)
-	_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
+	_, err = e.Lease(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
 	require.ErrorIs(t, err, engine.ErrNotFound)
 }
 

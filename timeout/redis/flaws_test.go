@@ -100,7 +100,7 @@ func (w ours) remove(t *testing.T, id string, _ time.Time) {
 }
 
 func (w ours) take(t *testing.T, _ time.Time) (bodies []string) {
-	for _, leased := range expire(t, w, engine.Ask{Max: 100, Lease: endsSoon}).Leased {
+	for _, leased := range leaseBatch(t, w, engine.Ask{Max: 100, Lease: endsSoon}).Leased {
 		bodies = append(bodies, string(leased.Payload))
 	}
 	return bodies
@@ -205,7 +205,7 @@ func TestFlaw7WhatIsDueAtOnceIsTakenInPortions(t *testing.T) {
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	before := calls(t, client, "zremrangebyrank")
-	require.Len(t, expire(t, e, engine.Ask{Max: 2000}).Leased, 2000)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 2000}).Leased, 2000)
 	require.GreaterOrEqual(t, calls(t, client, "zremrangebyrank")-before, 2000/256+1)
 }
 
@@ -247,7 +247,7 @@ func TestFlaw9NothingFiresEarly(t *testing.T) {
 		set(t, e, engine.Task{ID: strconv.Itoa(i), After: time.Duration(i)*7*time.Millisecond + 1})
 	}
 	for left := 20; left > 0; {
-		batch := expire(t, e, engine.Ask{Max: 20})
+		batch := leaseBatch(t, e, engine.Ask{Max: 20})
 		for _, leased := range batch.Leased {
 			require.False(t, leased.Due.After(batch.Now))
 			left--
@@ -326,7 +326,7 @@ func (l byToken) set(t *testing.T, id string, due time.Time) {
 func (l byToken) due(t *testing.T, id string) int64 { return get(t, l, id).Until.UnixMilli() }
 
 func (l byToken) take(t *testing.T, lease time.Duration) (any, bool) {
-	batch := expire(t, l, engine.Ask{Max: 1, Lease: lease})
+	batch := leaseBatch(t, l, engine.Ask{Max: 1, Lease: lease})
 	if len(batch.Leased) == 0 {
 		return nil, false
 	}
@@ -452,13 +452,13 @@ func TestFlaw16LeasesThatHaveEndedAreTakenInPortions(t *testing.T) {
 	e := orders(t, engine.Topic{Slots: 1})
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	require.Len(t, expire(t, e, engine.Ask{Max: 600, Lease: 300 * time.Millisecond}).Leased, 600)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 600, Lease: 300 * time.Millisecond}).Leased, 600)
 	time.Sleep(310 * time.Millisecond)
-	batch := expire(t, e, engine.Ask{Max: 10})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 10)
 	require.True(t, batch.Leased[0].Again)
 	require.False(t, batch.Next.After(batch.Now))
-	require.Len(t, expire(t, e, engine.Ask{Max: 1000}).Leased, 590)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 1000}).Leased, 590)
 }
 
 func TestFlaw34And36WhatIsTakenHasALeaseInTheSameStep(t *testing.T) {

@@ -203,7 +203,7 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 		tries := 0
 		persist(t, func() (err error) {
 			tries++
-			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, engine.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
+			batch, err = engines[rand.IntN(len(engines))].Lease(ctx, engine.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
 			return err
 		})
 		for i, ok := range batch.Settled {

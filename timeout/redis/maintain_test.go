@@ -65,7 +65,7 @@ func TestMaintenanceFindsWhateverASlotHasToDo(t *testing.T) {
 		_, err := e.Set(ctx, tasks)
 		require.NoError(t, err)
 		settle := engine.Ask{Topic: topic}
-		for i, leased := range expire(t, e, engine.Ask{Topic: topic, Max: 2 * each}).Leased {
+		for i, leased := range leaseBatch(t, e, engine.Ask{Topic: topic, Max: 2 * each}).Leased {
 			as := engine.Done
 			if i%2 == 1 {
 				as = engine.Dead
@@ -73,7 +73,7 @@ func TestMaintenanceFindsWhateverASlotHasToDo(t *testing.T) {
 			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: as})
 		}
 		require.Len(t, settle.Settle, 2*each)
-		expire(t, e, settle)
+		leaseBatch(t, e, settle)
 		_, err = e.Remove(ctx, []engine.Removal{{Key: settle.Settle[0].Token.Key}})
 		require.NoError(t, err)
 		var removals []engine.Removal
@@ -105,11 +105,11 @@ func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
 		}
 		setAll(t, e, tasks)
 		settle := engine.Ask{}
-		for _, leased := range expire(t, e, engine.Ask{Max: count}).Leased {
+		for _, leased := range leaseBatch(t, e, engine.Ask{Max: count}).Leased {
 			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: engine.Dead})
 		}
 		require.Len(t, settle.Settle, count)
-		expire(t, e, settle)
+		leaseBatch(t, e, settle)
 	}
 	die("{one}", most)
 	require.Zero(t, purge(t, e), "there are no more than MaxDead")
@@ -172,7 +172,7 @@ func TestSlotsKeepTheLaterChangeOfATopic(t *testing.T) {
 	})
 	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Retries: 3}, false)
 	require.NoError(t, err)
-	require.Empty(t, expire(t, e, engine.Ask{Max: 1}).Leased, "it is paused")
+	require.Empty(t, leaseBatch(t, e, engine.Ask{Max: 1}).Leased, "it is paused")
 }
 
 // Two processes migrate the same topic of a version before. One is slow, and crashes then.
@@ -229,7 +229,7 @@ func TestMaintenanceMendsSlotsThatRefuse(t *testing.T) {
 		for i := range 20 {
 			set(t, e, engine.Task{Topic: name, ID: fmt.Sprint(i)})
 		}
-		require.Len(t, expire(t, e, engine.Ask{Topic: name, Max: 100}).Leased, 20)
+		require.Len(t, leaseBatch(t, e, engine.Ask{Topic: name, Max: 100}).Leased, 20)
 	}
 }
 

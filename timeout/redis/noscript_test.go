@@ -31,7 +31,7 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 		func() error { _, err := e.Move(ctx, []engine.Move{{Key: key}}); return err },
 		func() error { _, err := e.Peek(ctx, []engine.Peek{{Topic: name}}); return err },
 		func() error {
-			batch, err := e.Expire(ctx, engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
+			batch, err := e.Lease(ctx, engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
 			leased = batch.Leased
 			return err
 		},
@@ -43,7 +43,7 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 			return err
 		},
 		func() error {
-			_, err := e.Expire(ctx, engine.Ask{Topic: name, Settle: []engine.Outcome{{Token: leased[0].Token, As: engine.Dead}}})
+			_, err := e.Lease(ctx, engine.Ask{Topic: name, Settle: []engine.Outcome{{Token: leased[0].Token, As: engine.Dead}}})
 			return err
 		},
 		func() error { _, err := e.Count(ctx, name); return err },

@@ -27,11 +27,11 @@ func end(t *testing.T, e *redis.Engine, topic string, as engine.State, before, c
 	}
 	var settle []engine.Outcome
 	for len(settle) < count {
-		for _, leased := range expire(t, e, engine.Ask{Topic: topic, Max: count}).Leased {
+		for _, leased := range leaseBatch(t, e, engine.Ask{Topic: topic, Max: count}).Leased {
 			settle = append(settle, engine.Outcome{Token: leased.Token, As: as})
 		}
 	}
-	expire(t, e, engine.Ask{Topic: topic, Settle: settle})
+	leaseBatch(t, e, engine.Ask{Topic: topic, Settle: settle})
 }
 
 // ended returns the number of ended tasks.

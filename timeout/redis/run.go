@@ -14,7 +14,7 @@ type invocation struct {
 
 	tasks []int // for the caller: what it is about
 	at    *place
-	visit *visit // for Expire: what it may lease, or nil
+	visit *visit // for Lease: what it may lease, or nil
 }
 
 func invoke(s *redisrun.Script, at *place, args ...any) *invocation {

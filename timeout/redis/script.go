@@ -19,7 +19,7 @@ var (
 	scriptGet      = slotScript("get", "no-writes")
 	scriptList     = slotScript("list", "no-writes")
 	scriptCount    = slotScript("count", "no-writes")
-	scriptExpire   = slotScript("expire", "allow-oom")
+	scriptLease    = slotScript("lease", "allow-oom")
 	scriptExtend   = slotScript("extend", "allow-oom")
 	scriptKeep     = slotScript("keep", "allow-oom")
 	scriptLook     = bareScript("look", lookKeys)

@@ -136,7 +136,7 @@ func TestFewAnswersWithLargeTasksAreUnderWayAtATime(t *testing.T) {
 	}
 	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
 	used := server.info(t, "memory", "used_memory")
-	require.Len(t, expire(t, e, engine.Ask{Max: len(tasks)}).Leased, len(tasks))
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: len(tasks)}).Leased, len(tasks))
 	require.Less(t, server.info(t, "memory", "used_memory_peak")-used, 32.0*(1<<20), "of 64 MiB in all")
 }
 

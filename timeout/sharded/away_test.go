@@ -267,7 +267,7 @@ func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 		}
 		_, err = r.SetAll(r.t.Context(), tasks)
 		require.ErrorIs(r.t, err, errRefused)
-		_, err = r.engine.Expire(r.t.Context(), engine.Ask{Topic: "orders", Max: 1})
+		_, err = r.engine.Lease(r.t.Context(), engine.Ask{Topic: "orders", Max: 1})
 		require.ErrorIs(r.t, err, errRefused)
 	})
 }
@@ -322,7 +322,7 @@ func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 		answers, err := r.engine.Set(t.Context(), []engine.Task{{Topic: "orders", ID: set[1][0]}})
 		require.NoError(t, err)
 		require.NoError(t, answers[0].Err)
-		_, err = r.engine.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+		_, err = r.engine.Lease(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, shard := range r.shards {
 			topics, err := shard.Engine.Topics(t.Context())

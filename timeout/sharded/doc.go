@@ -16,7 +16,7 @@
 // changed or dropped, and the list of nodes stays as it is. Each shard's own clock decides for its
 // tasks. If the number of shards is a power of two, a topic with at least as many slots has each
 // slot in one shard. Then a node asks only the shards of its own slots. That is faster; nothing
-// else depends on it. Expire is ordered only within each shard.
+// else depends on it. Lease is ordered only within each shard.
 //
 // Each shard keeps an equal part of Topic.MaxDead, rounded up. So a topic keeps fewer dead tasks than
 // MaxDead if they are spread unevenly. If their ids have the same text in braces, all are in one shard.

@@ -84,7 +84,7 @@ func TestTheMarksAreNobodysTasks(t *testing.T) {
 	page, err := e.List(t.Context(), engine.Query{Topic: engine.Reserved, State: engine.Pending})
 	require.NoError(t, err)
 	require.Empty(t, page.Tasks)
-	_, err = e.Expire(t.Context(), engine.Ask{Topic: engine.Reserved, Max: 10, Lease: time.Hour})
+	_, err = e.Lease(t.Context(), engine.Ask{Topic: engine.Reserved, Max: 10, Lease: time.Hour})
 	require.ErrorIs(t, err, engine.ErrNotFound)
 	for _, id := range []string{"place", "founded"} {
 		key := engine.Key{Topic: engine.Reserved, ID: id}

@@ -107,7 +107,7 @@ func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, erro
 	return through(ctx, s, func() ([]engine.Task, error) { return s.Engine.Get(ctx, keys) })
 }
 
-func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *shaky) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return through(ctx, s, func() (engine.Batch, error) {
 		settles := len(ask.Settle) > 0
 		switch is := s.is.Load(); {
@@ -118,7 +118,7 @@ func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error
 		case s.isFrozen():
 			ask.Max = 0
 		}
-		return s.Engine.Expire(ctx, ask)
+		return s.Engine.Lease(ctx, ask)
 	})
 }
 

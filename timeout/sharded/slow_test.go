@@ -23,16 +23,16 @@ type slow struct {
 	shaky
 	there, back atomic.Int64
 	settle      atomic.Int64 // more on the way there, with outcomes
-	asks        atomic.Int64 // calls of Expire
+	asks        atomic.Int64 // calls of Lease
 }
 
-func (s *slow) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *slow) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	s.asks.Add(1)
 	time.Sleep(time.Duration(s.there.Load()))
 	if len(ask.Settle) > 0 {
 		time.Sleep(time.Duration(s.settle.Load()))
 	}
-	batch, err := s.shaky.Expire(ctx, ask)
+	batch, err := s.shaky.Lease(ctx, ask)
 	time.Sleep(time.Duration(s.back.Load()))
 	return batch, err
 }
@@ -388,11 +388,11 @@ func (u *unknown) Part(key engine.Key) int {
 	return 0
 }
 
-func (u *unknown) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (u *unknown) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if u.known.Load() && ask.Part == 0 && ask.Max > 0 {
 		u.whole.Add(1)
 	}
-	batch, err := u.Engine.Expire(ctx, ask)
+	batch, err := u.Engine.Lease(ctx, ask)
 	u.known.Store(true)
 	return batch, err
 }
@@ -902,14 +902,14 @@ func (m *moving) Part(key engine.Key) int {
 	return m.Engine.(engine.Parted).Part(key) + 3*int(m.by.Load())
 }
 
-func (m *moving) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (m *moving) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if ask.Part > 0 {
 		if (ask.Part-1)/3 != int(m.by.Load()) { // it has no slots any more
 			ask.Max = 0
 		}
 		ask.Part = (ask.Part-1)%3 + 1
 	}
-	return m.Engine.Expire(ctx, ask)
+	return m.Engine.Lease(ctx, ask)
 }
 
 func (m *moving) Peek(context.Context, []engine.Peek) ([]time.Duration, error) {

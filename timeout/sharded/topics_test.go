@@ -100,7 +100,7 @@ func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
 		settled := 0
 		var outcomes []engine.Outcome
 		require.Eventually(t, func() bool {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: each, Lease: time.Hour, Settle: outcomes})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Max: each, Lease: time.Hour, Settle: outcomes})
 			require.NoError(t, err)
 			settled, outcomes = settled+len(outcomes), nil
 			for _, leased := range batch.Leased {

@@ -242,7 +242,7 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 			}
 			ask.Settle = settle
 			var batch engine.Batch
-			batch, err = e.Expire(ctx, ask)
+			batch, err = e.Lease(ctx, ask)
 			text = fmt.Sprint(batch.Settled)
 			for _, leased := range batch.Leased {
 				both := held[leased.ID]

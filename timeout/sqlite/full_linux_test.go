@@ -84,7 +84,7 @@ func (d *disk) finish(e *sqlite.Engine) (done int) {
 	ctx := context.Background()
 	ask := engine.Ask{Topic: "t", Node: "node-1", Max: 100, Lease: time.Minute}
 	for {
-		batch, err := e.Expire(ctx, ask)
+		batch, err := e.Lease(ctx, ask)
 		require.NoError(d.T, err)
 		require.NotContains(d.T, batch.Settled, false)
 		if len(batch.Leased) == 0 {

@@ -44,7 +44,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	for i := range 20 {
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: fmt.Sprint(i)}, {Topic: "t", ID: fmt.Sprint(i, "later"), After: time.Hour}})
 		require.NoError(t, err)
-		batch, err := e.Expire(ctx, ask)
+		batch, err := e.Lease(ctx, ask)
 		require.NoError(t, err)
 		ask.Settle = nil
 		for j, leased := range batch.Leased {
@@ -175,9 +175,9 @@ func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
 	_, err = e.Remove(ctx, []engine.Removal{{Key: engine.Key{Topic: "t", ID: "0"}}})
 	require.NoError(t, err)
 	for range kept {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
-		_, err = e.Expire(ctx, engine.Ask{Topic: "t", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
+		_, err = e.Lease(ctx, engine.Ask{Topic: "t", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
 		require.NoError(t, err)
 	}
 	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: "again"}})
@@ -189,7 +189,7 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	ctx := t.Context()
 	_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 	require.NoError(t, err)
-	batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+	batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 	until := func() time.Time {
@@ -216,7 +216,7 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 		ctx := t.Context()
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 		require.NoError(t, err)
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
 		require.NoError(t, e.write(ctx, func(s *session) error { // the task was set an hour ahead
@@ -224,7 +224,7 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 			return err
 		}))
 		again := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Release: release}
-		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Settle: []engine.Outcome{again}})
+		batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Settle: []engine.Outcome{again}})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1, "the next attempt is due at once")
 	}
@@ -257,7 +257,7 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		for range 10 {
-			_, err = e.Expire(ctx, ask)
+			_, err = e.Lease(ctx, ask)
 			require.NoError(t, err)
 			purged, err := e.Maintain(ctx)
 			require.NoError(t, err)
@@ -274,7 +274,7 @@ func TestALookThatFindsNothingTakesNoNumber(t *testing.T) {
 	answers, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
 	require.NoError(t, err)
 	for range 3 {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
 	}
@@ -310,11 +310,11 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	slot := engine.Slot("{all in one}", engine.DefaultSlots)
 	other := []int{(slot + 1) % engine.DefaultSlots}
 
-	batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+	batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour+(lookAhead-1)*time.Second), batch.Next, time.Minute, "there is nothing before the last that was seen")
 
-	batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
+	batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
 
@@ -332,11 +332,11 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: mine}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
 		return err == nil && len(batch.Leased) == 1 && batch.Leased[0].ID == mine
 	}, time.Minute, 5*time.Millisecond, "what is due is found behind all that is due in another slot")
 
-	batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % engine.DefaultSlots}})
+	batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % engine.DefaultSlots}})
 	require.NoError(t, err)
 	require.True(t, batch.Next.IsZero() || batch.Next.After(batch.Now))
 }

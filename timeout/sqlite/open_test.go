@@ -83,7 +83,7 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	topics, err := e.Topics(t.Context())
 	require.NoError(t, err)
 	require.Len(t, topics, 1)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "a", Max: 2, Lease: time.Minute})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "a", Max: 2, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 2)
 	for _, leased := range batch.Leased {
@@ -155,7 +155,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 		"Replay":     func() error { _, err := e.Replay(ctx, keys); return err },
 		"Get":        func() error { _, err := e.Get(ctx, keys); return err },
 		"List":       func() error { _, err := e.List(ctx, engine.Query{Topic: "t", State: 1}); return err },
-		"Expire":     func() error { _, err := e.Expire(ctx, engine.Ask{Topic: "t"}); return err },
+		"Lease":      func() error { _, err := e.Lease(ctx, engine.Ask{Topic: "t"}); return err },
 		"Extend":     func() error { _, err := e.Extend(ctx, nil, time.Second); return err },
 		"Maintain":   func() error { _, err := e.Maintain(ctx); return err },
 		"Beat":       func() error { _, err := e.Beat(ctx, engine.Node{Name: "n"}, time.Second); return err },
@@ -190,7 +190,7 @@ func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 30*time.Second)
 	require.Equal(t, engine.None, r.get("x").State, "reading goes on")
-	require.Empty(t, r.expire(engine.Ask{Max: 1}).Leased, "and so does looking for what is due")
+	require.Empty(t, r.leaseBatch(engine.Ask{Max: 1}).Leased, "and so does looking for what is due")
 
 	done := make(chan error)
 	go func() {

@@ -255,7 +255,7 @@ func (e *toy) List(ctx context.Context, query engine.Query) (engine.Page, error)
 	})
 }
 
-func (e *toy) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e *toy) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return in(ctx, e, ask.Topic, func(topic engine.Topic, now time.Time) engine.Batch {
 		batch := engine.Batch{Now: now.Truncate(time.Millisecond)}
 		for _, outcome := range ask.Settle {

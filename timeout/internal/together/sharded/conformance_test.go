@@ -115,7 +115,7 @@ func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
 	require.NoError(t, err)
 	leased := map[string]engine.Outcome{}
 	require.Eventually(t, func() bool {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 50, Lease: time.Minute})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 50, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, one := range batch.Leased {
 			require.NotContains(t, leased, one.ID)
@@ -123,7 +123,7 @@ func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
 		}
 		return len(leased) == len(tasks)
 	}, time.Minute, 10*time.Millisecond)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Settle: slices.Collect(maps.Values(leased))})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Settle: slices.Collect(maps.Values(leased))})
 	require.NoError(t, err)
 	require.NotContains(t, batch.Settled, false)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Expire is engine.Engine's.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease is engine.Engine's.
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return in(ctx, e, ask.Topic, func(t *topic) engine.Batch {
 		asked := time.Now()
 		at := asked.UnixMilli()

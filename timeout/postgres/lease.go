@@ -22,8 +22,8 @@ const window = 10_000
 // tells when it ends.
 const lockedWait = 20 * time.Millisecond
 
-// Expire implements engine.Engine. If nothing is due, it writes nothing.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease implements engine.Engine. If nothing is due, it writes nothing.
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	t, err := e.must(ctx, ask.Topic)
 	if err == nil && len(ask.Slots) > 0 && slices.Max(ask.Slots) >= t.Slots {
 		e.topics.forget(ask.Topic) // it has grown, elsewhere

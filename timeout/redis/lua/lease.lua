@@ -1,4 +1,4 @@
--- expire(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
+-- lease(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
 -- "x" dead, "p" pending, "r" pending and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error.

@@ -51,8 +51,8 @@ func (e *core) asked(topic string, slots []int, part int) (in []bool, inner int)
 	return places(topic, slots, of, len(e.shards)), 0
 }
 
-// Expire implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
-func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
+func (e *core) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if ask.Topic == engine.Reserved {
 		return engine.Batch{}, noTopic(ask.Topic)
 	}
@@ -62,7 +62,7 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 		settle[place] = append(settle[place], i)
 	}
 	in, inner := e.asked(ask.Topic, ask.Slots, ask.Part)
-	x := expiry{core: e, batch: engine.Batch{Settled: make([]bool, len(ask.Settle))}}
+	x := leaseCall{core: e, batch: engine.Batch{Settled: make([]bool, len(ask.Settle))}}
 	turn := int(e.turn.Add(1))
 	for n := range e.shards {
 		place := (turn + n) % len(e.shards)
@@ -99,8 +99,8 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 	return x.batch, nil
 }
 
-// expiry is the answer to a call of Expire, as far as it is known.
-type expiry struct {
+// leaseCall is the answer to a call of Lease, as far as it is known.
+type leaseCall struct {
 	*core
 	batch   engine.Batch
 	next    time.Time // the first Batch.Next, by this process's clock
@@ -109,13 +109,13 @@ type expiry struct {
 }
 
 // ask asks a shard, and adds its answer. The outcomes of the question are at these places in Batch.Settled.
-func (x *expiry) ask(ctx context.Context, s *shard, ask engine.Ask, settle []int) {
+func (x *leaseCall) ask(ctx context.Context, s *shard, ask engine.Ask, settle []int) {
 	var batch engine.Batch
 	begun := time.Now()
 	err := x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
-		batch, err = e.Expire(ctx, ask)
+		batch, err = e.Lease(ctx, ask)
 		if isNotFound(err) && x.heal(ctx, s, e) {
-			batch, err = e.Expire(ctx, ask)
+			batch, err = e.Lease(ctx, ask)
 		}
 		return err
 	})

@@ -16,8 +16,8 @@ import (
 // failedRest is the longest pause before a partition that has failed is asked again.
 const failedRest = time.Second
 
-// expiry is an Expire under way.
-type expiry struct {
+// leaseCall is a Lease under way.
+type leaseCall struct {
 	engine *Engine
 	ask    engine.Ask
 	batch  engine.Batch
@@ -28,11 +28,11 @@ type expiry struct {
 	broken  error // of an unreadable task
 }
 
-// Expire is engine.Engine's. It asks a partition with nothing due, as far as this engine knows, only
+// Lease is engine.Engine's. It asks a partition with nothing due, as far as this engine knows, only
 // every Config.PollInterval, but for one of them. So Batch.Next can be later than a task of another
 // process. If some partitions fail, the batch is that of the others, and the error wraps ErrPartial.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	x := &expiry{engine: e, ask: ask}
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	x := &leaseCall{engine: e, ask: ask}
 	x.batch.Settled = make([]bool, len(ask.Settle))
 	for i := range ask.Settle {
 		x.open = append(x.open, i)
@@ -53,7 +53,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	return x.batch, err
 }
 
-func (x *expiry) do(ctx context.Context, l *layout) error {
+func (x *leaseCall) do(ctx context.Context, l *layout) error {
 	slots := x.ask.Slots
 	if len(slots) > 0 && slices.Max(slots) >= l.Topic.Slots {
 		switch now, err := x.engine.reload(ctx, l.Topic.Name); {
@@ -106,7 +106,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 }
 
 // round settles what is open, and leases from the partitions of visits.
-func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
+func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error {
 	settle, err := x.byPart(ctx, l)
 	if err != nil {
 		return err
@@ -135,12 +135,12 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 }
 
 // hear takes answers. It returns a call that was refused, if there is one.
-func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
+func (x *leaseCall) hear(l *layout, calls []*invocation) (refused *invocation) {
 	x.open = x.open[:0]
 	again := min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), failedRest)
 	for _, c := range calls {
-		if c.Err == nil && c.Status == "" && len(c.Answer) < expireParts {
-			c.Err = fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer))
+		if c.Err == nil && c.Status == "" && len(c.Answer) < leaseParts {
+			c.Err = fmt.Errorf("timeout/redis: lease has answered with %d parts", len(c.Answer))
 		}
 		switch {
 		case c.Err != nil:
@@ -167,7 +167,7 @@ func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 
 // byPart deals the outcomes over the partitions. Tokens that can't be of this topic, as
 // it is today, are not settled.
-func (x *expiry) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
+func (x *leaseCall) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
 	byPart := make(map[int][]int)
 	for _, i := range x.open {
 		token := x.ask.Settle[i].Token
@@ -206,9 +206,9 @@ func nextChunk(byPart map[int][]int, part int) []int {
 	return chunk
 }
 
-func (x *expiry) call(at *place, lease int, settle []int) *invocation {
+func (x *leaseCall) call(at *place, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := invoke(scriptExpire, at, make([]any, 6, 6+5*len(settle))...)
+	c := invoke(scriptLease, at, make([]any, 6, 6+5*len(settle))...)
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
@@ -239,11 +239,11 @@ func outcomeCode(outcome engine.Outcome) string {
 	return "p"
 }
 
-// expireParts is how many there are of an answer.
-const expireParts = 9
+// leaseParts is how many there are of an answer.
+const leaseParts = 9
 
 // take reads what a partition has answered.
-func (x *expiry) take(l *layout, c *invocation) {
+func (x *leaseCall) take(l *layout, c *invocation) {
 	now := integer(c.Answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
@@ -261,7 +261,7 @@ func (x *expiry) take(l *layout, c *invocation) {
 	x.takeLeased(l, c, now)
 }
 
-func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
+func (x *leaseCall) takeLeased(l *layout, c *invocation, now int64) {
 	parts := list(c.Answer[6])
 	if len(parts) < 4 {
 		return
@@ -277,7 +277,7 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 			x.broken = cmp.Or(x.broken, err)
 			continue
 		}
-		if leased.Again { // as outlived of expire.lua
+		if leased.Again { // as outlived of lease.lua
 			leased.Error = engine.LeaseEnded(leased.Node, leased.Attempts)
 			if leased.Attempts == 0 {
 				leased.Error = "timeout: the record of its attempts is lost"
