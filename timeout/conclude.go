@@ -65,9 +65,9 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 	return &schedule, err
 }
 
-// outlived returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
+// expired returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
 // whether it is one. Engines lease such a task once more: they leave its runs to the center.
-func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
+func expired(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
 	if schedule == nil || one.Attempts <= attemptsOf(topic) {
 		return engine.Outcome{}, false
 	}

@@ -57,16 +57,16 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 }
 
 // An engine leases a task whose topic has fewer retries now than when the task failed.
-func TestOnlyRunsOfPeriodicTasksAreOutlived(t *testing.T) {
+func TestOnlyRunsOfPeriodicTasksExpire(t *testing.T) {
 	topic := Topic{Name: "t", Every: "1m", Retries: 2}
 	schedule, err := scheduleOf(topic)
 	require.NoError(t, err)
 	now := time.UnixMilli(1_800_000_000_000)
 	for attempts, over := range map[int]bool{1: false, 3: false, 4: true, 5: true} {
 		one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: attempts}, Token: Token{Part: "p", Lease: 7}}
-		_, is := outlived(topic, nil, one, now)
+		_, is := expired(topic, nil, one, now)
 		require.False(t, is)
-		outcome, is := outlived(topic, schedule, one, now)
+		outcome, is := expired(topic, schedule, one, now)
 		require.Equal(t, over, is)
 		if over {
 			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)

@@ -218,7 +218,7 @@ func (d *dispatcher) settle(outcomes []engine.Outcome) {
 // returns their outcomes. d.mu must be held.
 func (d *dispatcher) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
-		outcome, over := outlived(d.topic, d.schedule, one, batch.Now)
+		outcome, over := expired(d.topic, d.schedule, one, batch.Now)
 		if over {
 			d.counts.gaveUp(outcome)
 			ended = append(ended, outcome)

@@ -242,7 +242,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 			w.release(a, &w.counts.Returned, 0)
 			continue
 		}
-		if outcome, over := outlived(w.topic, w.schedule, a.Leased, batch.Now); over {
+		if outcome, over := expired(w.topic, w.schedule, a.Leased, batch.Now); over {
 			w.finish(a)
 			w.settle(outcome)
 			continue

@@ -308,7 +308,7 @@ func testLeasesDuringMaintenance(r *rig) {
 func (r *rig) died(ids ...string) {
 	r.t.Helper()
 	var died []engine.Key
-	r.eventually("what outlives its last attempt dies", func() bool {
+	r.eventually("a task whose last lease expires dies", func() bool {
 		batch := r.leaseBatch(engine.Ask{Max: 10})
 		require.Empty(r.t, batch.Leased)
 		died = append(died, batch.Died...)

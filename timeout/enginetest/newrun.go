@@ -84,7 +84,7 @@ func testNewRun(r *rig) {
 	token = r.ending(r.leased("2", long)).Token
 	again := r.leaseOne("b", long)
 	require.True(r.t, again.Again)
-	voids("outlived", token)
+	voids("expired", token)
 
 	// A failed run leaves its error, until the next outcome.
 	token = r.leased("4", long).Token
@@ -239,7 +239,7 @@ func testLogOfASet(r *rig) {
 			"new run": func(string) {
 				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.leaseOne("b", long).Token, As: engine.Pending, NewRun: true, After: long}))
 			},
-			"outlived": func(string) { r.ending(r.leaseOne("b", long)); r.leaseOne("c", long) },
+			"expired": func(string) { r.ending(r.leaseOne("b", long)); r.leaseOne("c", long) },
 			"set, if it were absent": func(id string) {
 				_, err := r.setLater([]string{id}, true)
 				require.NoError(r.t, err)

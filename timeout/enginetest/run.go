@@ -86,7 +86,7 @@ func (s *suite) tests() []test {
 		{"Leases", testLeases},
 		{"LeasesDuringMaintenance", testLeasesDuringMaintenance},
 		{"OneLease", testOneLease},
-		{"OutlivedAmongOthers", testOutlivedAmongOthers},
+		{"ExpiredAmongOthers", testExpiredAmongOthers},
 		{"Next", testNext},
 		{"StatesKept", testStatesKept},
 		{"StatesForgotten", testStatesForgotten},

@@ -244,7 +244,7 @@ func TestTextThatPostgreSQLCanNotKeepIsKeptAlmost(t *testing.T) {
 	require.Equal(t, "a\ufffdb\ufffdc", get(t, e, "1").Error)
 }
 
-func TestAnOutlivedAttemptIsLogged(t *testing.T) {
+func TestAnAttemptWhoseLeaseExpiresIsLogged(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders", Retries: 1})
 	set(t, e, engine.Task{ID: "1"})
 	leaseOne(t, e, 20*time.Millisecond)

@@ -213,7 +213,7 @@ func TestAFailedTaskWaitsAndKeepsItsActionTime(t *testing.T) {
 	require.Equal(t, 1, get(t, e, "1").Attempts)
 }
 
-func TestALeaseThatIsOutlivedIsGivenAgainUntilTheLastAttempt(t *testing.T) {
+func TestALeaseThatExpiresIsGivenAgainUntilTheLastAttempt(t *testing.T) {
 	e := orders(t, engine.Topic{Retries: 1})
 	set(t, e, engine.Task{ID: "1"})
 	first := lease(t, e, 20*time.Millisecond)

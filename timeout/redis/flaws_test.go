@@ -361,8 +361,8 @@ func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
 	require.NoError(t, check(t, newByToken(t)))
 }
 
-// outlived takes a task for a worker, too slow, and for the next one then.
-func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
+// expired takes a task for a worker, too slow, and for the next one then.
+func expired(t *testing.T, l lender, lease time.Duration) (slow, next any) {
 	l.set(t, "1", present())
 	slow, found := l.take(t, 10*time.Millisecond)
 	require.True(t, found)
@@ -374,7 +374,7 @@ func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
 
 // checkLatePutBack has a slow worker put back what the next one has done.
 func checkLatePutBack(t *testing.T, l lender) error {
-	slow, next := outlived(t, l, time.Minute)
+	slow, next := expired(t, l, time.Minute)
 	l.done(t, next)
 	l.putBack(t, slow, 0)
 	if _, again := l.take(t, time.Minute); again {
@@ -385,7 +385,7 @@ func checkLatePutBack(t *testing.T, l lender) error {
 
 // checkPutBackMeanwhile has a slow worker put back what the next one is doing.
 func checkPutBackMeanwhile(t *testing.T, l lender) error {
-	slow, _ := outlived(t, l, time.Minute)
+	slow, _ := expired(t, l, time.Minute)
 	l.putBack(t, slow, 0)
 	if _, again := l.take(t, time.Minute); again {
 		return errors.New("done by two")
@@ -395,7 +395,7 @@ func checkPutBackMeanwhile(t *testing.T, l lender) error {
 
 // checkLateDone has a slow worker be ready while the next one does the task and dies.
 func checkLateDone(t *testing.T, l lender) error {
-	slow, _ := outlived(t, l, 10*time.Millisecond)
+	slow, _ := expired(t, l, 10*time.Millisecond)
 	l.done(t, slow)
 	time.Sleep(20 * time.Millisecond)
 	if _, again := l.take(t, time.Minute); !again {

@@ -277,7 +277,7 @@ func (x *leaseCall) takeLeased(l *layout, c *invocation, now int64) {
 			x.broken = cmp.Or(x.broken, err)
 			continue
 		}
-		if leased.Again { // as outlived of lease.lua
+		if leased.Again { // as expired of lease.lua
 			leased.Error = engine.LeaseEnded(leased.Node, leased.Attempts)
 			if leased.Attempts == 0 {
 				leased.Error = "timeout: the record of its attempts is lost"

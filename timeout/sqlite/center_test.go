@@ -102,8 +102,8 @@ func TestCentersRunWhatIsInTheFile(t *testing.T) {
 
 func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	r := newRig(t, engine.Topic{Retries: -1})
-	a := r.set(engine.Task{ID: "due"}, engine.Task{ID: "later", After: time.Hour}, engine.Task{ID: "newer"}, engine.Task{ID: "outlived", Due: time.Unix(1, 0)})
-	r.lease("outlived", time.Millisecond)
+	a := r.set(engine.Task{ID: "due"}, engine.Task{ID: "later", After: time.Hour}, engine.Task{ID: "newer"}, engine.Task{ID: "expired", Due: time.Unix(1, 0)})
+	r.lease("expired", time.Millisecond)
 	time.Sleep(5 * time.Millisecond)
 	wanted := []engine.Wanted{
 		{ID: "due", Version: a[0].Version},
@@ -111,7 +111,7 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 		{ID: "newer", Version: a[2].Version - 1},
 		{ID: "missing", Version: 1},
 		{ID: "due", Version: a[0].Version},
-		{ID: "outlived", Version: a[3].Version},
+		{ID: "expired", Version: a[3].Version},
 	}
 	claimed, err := r.Claim(t.Context(), "t", "m", wanted, time.Minute)
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	require.False(t, claimed[4].OK)
 	require.False(t, claimed[4].At.IsZero(), "it belongs to somebody")
 	require.Equal(t, engine.Claimed{Died: true}, claimed[5])
-	require.Equal(t, engine.Dead, r.get("outlived").State)
+	require.Equal(t, engine.Dead, r.get("expired").State)
 	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: claimed[0].Leased.Token, As: engine.Done}))
 }
 

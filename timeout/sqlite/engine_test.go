@@ -354,7 +354,7 @@ func TestOutcomes(t *testing.T) {
 	require.Equal(t, 1, r.lease("x", time.Minute).Attempts)
 }
 
-func TestALeaseThatIsOutlived(t *testing.T) {
+func TestALeaseThatExpires(t *testing.T) {
 	r := newRig(t, engine.Topic{Retries: 1})
 	r.set(engine.Task{ID: "x", Due: time.Unix(1, 0)}, engine.Task{ID: "y", Due: time.Unix(2, 0)})
 	r.lease("x", time.Millisecond)

@@ -243,7 +243,7 @@ func (l *leasing) take(ctx context.Context, s *session, all []*due) error {
 	bySeq := make(map[int64]*due, len(all))
 	for _, d := range all {
 		if d.state == engine.Running {
-			if err := l.outlive(ctx, s, d); err != nil {
+			if err := l.expire(ctx, s, d); err != nil {
 				return err
 			}
 		}
@@ -265,8 +265,8 @@ func (l *leasing) take(ctx context.Context, s *session, all []*due) error {
 		})
 }
 
-// outlive counts the attempt of a lease that has ended by itself. After the last one the task is dead.
-func (l *leasing) outlive(ctx context.Context, s *session, d *due) error {
+// expire counts the attempt of a lease that has ended by itself. After the last one the task is dead.
+func (l *leasing) expire(ctx context.Context, s *session, d *due) error {
 	text := engine.LeaseEnded(d.node, d.attempts)
 	outcome := engine.Outcome{As: engine.Pending, Error: text[:min(len(text), engine.MaxError)]}
 	state, until := engine.Running, d.at

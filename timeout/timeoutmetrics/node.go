@@ -29,7 +29,7 @@ var (
 	pulled    = perTopic("pulled_total", "Tasks that programs have leased at this node.")
 	purged    = perTopic("purged_dead_total", "Dead tasks that this node has deleted, since they were too old, too many or too large for Redis.")
 	abandoned = perTopic("abandoned_total", "Handlers that had not returned long after their time was over.")
-	again     = perTopic("again_total", "Tasks that were leased since an earlier lease was outlived.")
+	again     = perTopic("again_total", "Tasks that were leased since an earlier lease had expired.")
 	lost      = perTopic("lost_leases_total", "Leases that were lost on this node.")
 	early     = perTopic("early_total", "Tasks that were handled before they were due. It is 0, or the engine is at fault.")
 	lateness  = perTopic("lateness_seconds", "How long after the action time first attempts began.")

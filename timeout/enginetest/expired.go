@@ -9,9 +9,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testOutlivedAmongOthers has tasks outlive their leases, beside waiting ones with and without a failed
+// testExpiredAmongOthers has leases expire, beside waiting ones with and without a failed
 // attempt. A call leases fewer than are due.
-func testOutlivedAmongOthers(r *rig) {
+func testExpiredAmongOthers(r *rig) {
 	r.make(engine.Topic{Slots: 1})
 	for _, size := range []int{1, engine.MaxPayload} {
 		const each = 4
