@@ -17,7 +17,7 @@ import (
 const leaveTimeout = 3 * time.Second
 
 // lookShare limits the share of time spent on looks at all topics and nodes. After a look, Run
-// waits lookShare times as long as the look took, or until the next beat.
+// waits lookShare times as long as the look took, or until the next heartbeat.
 const lookShare = 5
 
 // With little to do, Maintain takes at most the maintainShare-th part of the time, but comes after maintainMost
@@ -51,22 +51,22 @@ func (c *Center) Run(ctx context.Context) error {
 	helpers.Go(func() { c.search(background) })
 
 	topics := topicsLook{helpers: &helpers, background: background}
-	beat := time.NewTicker((c.cfg.TTL + 2) / 3) // rounded up: three of them wait long enough for new slots, see worker.assign
-	defer beat.Stop()
+	heartbeat := time.NewTicker((c.cfg.TTL + 2) / 3) // rounded up: three of them wait long enough for new slots, see worker.assign
+	defer heartbeat.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
 		c.refresh(ctx, run, &other, &topics)
 		ended := time.Now()
 		next := ended.Add(lookShare * ended.Sub(began))
 		select {
-		case <-beat.C:
+		case <-heartbeat.C:
 			continue
 		case <-c.changed:
 		case <-ctx.Done():
 		}
 		select { // one look for several topics made one after another
 		case <-time.After(time.Until(next)):
-		case <-beat.C:
+		case <-heartbeat.C:
 		case <-ctx.Done():
 		}
 	}
@@ -105,10 +105,10 @@ func (c *Center) refresh(ctx context.Context, run string, other *duplicate, topi
 	c.mu.Lock()
 	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // leaves time for another beat
+	within, cancel := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // leaves time for another heartbeat
 	began := time.Now()
-	view, err := c.members.Beat(beating, node, c.cfg.TTL)
-	beaten()
+	view, err := c.members.Heartbeat(within, node, c.cfg.TTL)
+	cancel()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: members can't be reached, and the last view is kept", "err", err)
@@ -129,7 +129,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *duplicate, topi
 	c.warnUnserved()
 }
 
-// topicsLook is a look at the topics beside the beats: a slow engine must not hold these up.
+// topicsLook is a look at the topics beside the heartbeats: a slow engine must not hold these up.
 type topicsLook struct {
 	helpers    *sync.WaitGroup
 	background context.Context //nolint:containedctx // of Run's helpers
@@ -226,7 +226,7 @@ func (c *Center) dismiss(name string, w *worker) {
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt takes the view of a beat that began then.
+// adopt takes the view of a heartbeat that began then.
 func (c *Center) adopt(view engine.View, began time.Time) {
 	c.mu.Lock()
 	changed := !sameView(view, c.view)
@@ -237,9 +237,9 @@ func (c *Center) adopt(view engine.View, began time.Time) {
 	c.deal(true, changed)
 }
 
-// deal gives the workers their slots of the last view if it has changed, or if their topics have grown. Unless a beat has
-// just answered with it, workers of newer topics ask for all slots. It is safe for several nodes to ask for a slot; the tasks
-// of a slot without a node would be late.
+// deal gives the workers their slots of the last view if it has changed, or if their topics have grown. Unless a
+// heartbeat has just answered with it, workers of newer topics ask for all slots. It is safe for several nodes to ask
+// for a slot; the tasks of a slot without a node would be late.
 func (c *Center) deal(answered, changed bool) {
 	c.mu.Lock()
 	view, began, workers := c.view, c.began, slices.Collect(maps.Values(c.workers))

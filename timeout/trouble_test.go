@@ -68,11 +68,11 @@ func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.D
 	return s.Engine.Extend(ctx, tokens, lease)
 }
 
-func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (s *shaky) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if s.down.Load() {
 		return engine.View{}, errDown
 	}
-	return s.Engine.Beat(ctx, node, ttl)
+	return s.Engine.Heartbeat(ctx, node, ttl)
 }
 
 // If tasks arrive while the center stops, it begins none of them.
@@ -422,7 +422,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 		{Poll: time.Microsecond},
 		{CircuitWait: -1},
 		{Node: strings.Repeat("n", engine.MaxID+1)},
-		{Node: "a\x00"}, // PostgreSQL would refuse each beat
+		{Node: "a\x00"}, // PostgreSQL would refuse each heartbeat
 		{Node: "B\xfcro"},
 		{Node: "a\nb"},
 		{Topic: timeout.Topic{Slots: 3}},

@@ -295,7 +295,7 @@ type Ask struct {
 	Part int
 
 	// OverdueBy limits Lease to tasks that have been due for at least that long. Zero means no
-	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
+	// delay. A node uses it for the slots of other nodes, in case an owner sends its heartbeats but
 	// hangs.
 	OverdueBy time.Duration
 }

@@ -48,8 +48,8 @@ func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx con
 		"Maintain": func(ctx context.Context) error { _, err := e.Maintain(ctx); return err },
 		"Now":      func(ctx context.Context) error { _, err := e.Now(ctx); return err },
 		"Ready":    e.Ready,
-		"Beat": func(ctx context.Context) error {
-			_, err := e.Beat(ctx, engine.Node{Name: r.topic}, time.Second)
+		"Heartbeat": func(ctx context.Context) error {
+			_, err := e.Heartbeat(ctx, engine.Node{Name: r.topic}, time.Second)
 			return err
 		},
 		"Leave": func(ctx context.Context) error { return e.Leave(ctx, r.topic) },
@@ -130,7 +130,7 @@ func (r *rig) closeWhileInUse() {
 	own := r.another()
 	ended := make(chan string)
 	calls := own.calls(own.engine, own.leased("2", long).Token)
-	for _, name := range []string{"DropTopic", "Beat", "Leave"} { // on a shared store they disturb other tests
+	for _, name := range []string{"DropTopic", "Heartbeat", "Leave"} { // on a shared store they disturb other tests
 		delete(calls, name)
 	}
 	for name, call := range calls {

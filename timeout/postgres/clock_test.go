@@ -42,9 +42,9 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	kept := leaseOne(t, e, time.Minute)
 	set(t, e, engine.Task{ID: "1"})
 	first := leaseOne(t, e, lease)
-	_, err := e.Beat(t.Context(), engine.Node{Name: "dead"}, ttl)
+	_, err := e.Heartbeat(t.Context(), engine.Node{Name: "dead"}, ttl)
 	require.NoError(t, err)
-	_, err = e.Beat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
+	_, err = e.Heartbeat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
 	require.NoError(t, err)
 
 	server.SetClock(t, 0)
@@ -62,7 +62,7 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	require.Equal(t, []bool{true}, leaseBatch(t, e, 0, 0, engine.Outcome{Token: kept.Token, As: engine.Done}).Settled)
 	require.Equal(t, due, get(t, e, "long").Due, "an action time stays")
 	require.Eventually(t, func() bool {
-		view, err := e.Beat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
+		view, err := e.Heartbeat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 20*time.Millisecond, "the node that is dead is not a member for an hour")

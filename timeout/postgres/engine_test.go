@@ -76,7 +76,7 @@ func TestAClosedEngineRefusesAllCalls(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Now(t.Context())
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Beat(t.Context(), engine.Node{Name: "n"}, time.Second)
+	_, err = e.Heartbeat(t.Context(), engine.Node{Name: "n"}, time.Second)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	require.ErrorIs(t, e.Wake(t.Context(), func(string) {}), engine.ErrClosed)
 }

@@ -229,7 +229,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 }
 
 // Topics implements engine.Engine. A server without changes, such as a standby, is an error, although
-// it could answer: a center asks for the topics at each beat, and its node is not ready then.
+// it could answer: a center asks for the topics at each heartbeat, and its node is not ready then.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var read []*topic
 	var mode mode

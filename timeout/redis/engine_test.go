@@ -466,55 +466,55 @@ func TestTopicsAreKept(t *testing.T) {
 
 func TestMembersComeAndGo(t *testing.T) {
 	e := openEngine(t, sharedServer(t), redis.Config{})
-	beat := func(name string, ttl time.Duration, topics ...string) engine.View {
-		view, err := e.Beat(ctx, engine.Node{Name: name, Topics: topics}, ttl)
+	heartbeat := func(name string, ttl time.Duration, topics ...string) engine.View {
+		view, err := e.Heartbeat(ctx, engine.Node{Name: name, Topics: topics}, ttl)
 		require.NoError(t, err)
 		return view
 	}
-	beat("b", time.Minute)
-	second := beat("a", time.Minute, "orders")
+	heartbeat("b", time.Minute)
+	second := heartbeat("a", time.Minute, "orders")
 	require.Equal(t, "b", second.Leader())
 	require.Equal(t, []string{"orders"}, second.Nodes[1].Topics)
 	require.Nil(t, second.Nodes[0].Topics)
-	require.Equal(t, second, beat("b", time.Minute))
-	// A minute passes without a beat of a.
+	require.Equal(t, second, heartbeat("b", time.Minute))
+	// A minute passes without a heartbeat of a.
 	require.NoError(t, sharedServer(t).client(t).ZIncrBy(ctx, e.Prefix()+":{members}:z", -float64(time.Minute.Milliseconds()), "a").Err())
-	third := beat("b", time.Minute)
+	third := heartbeat("b", time.Minute)
 	require.Len(t, third.Nodes, 1)
-	beat("c", time.Minute)
+	heartbeat("c", time.Minute)
 	require.NoError(t, e.Leave(ctx, "b"))
-	last := beat("a", time.Minute)
+	last := heartbeat("a", time.Minute)
 	require.Equal(t, "c", last.Leader())
 	require.NoError(t, sharedServer(t).client(t).Del(ctx, e.Prefix()+":{members}:m", e.Prefix()+":{members}:z", e.Prefix()+":{members}:h").Err())
-	require.Equal(t, "a", beat("a", time.Minute).Leader())
+	require.Equal(t, "a", heartbeat("a", time.Minute).Leader())
 }
 
-// Nodes of an earlier version neither read nor write runs. They may beat under the same name, and
+// Nodes of an earlier version neither read nor write runs. They may send heartbeats under the same name, and
 // dismiss nodes of this version.
 func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
 	members := prefix()
 	e, client := openEngine(t, sharedServer(t), redis.Config{Prefix: members}), sharedServer(t).client(t)
 	members += ":{members}:"
-	beat := func(name, run string) engine.View {
-		view, err := e.Beat(ctx, engine.Node{Name: name, Run: run}, time.Minute)
+	heartbeat := func(name, run string) engine.View {
+		view, err := e.Heartbeat(ctx, engine.Node{Name: name, Run: run}, time.Minute)
 		require.NoError(t, err)
 		return view
 	}
-	beat("a", "1")
+	heartbeat("a", "1")
 	record := client.HGet(ctx, members+"h", "a").Val()
 	require.Equal(t, "null", record[16:], "they read this")
-	beat("b", "2")
+	heartbeat("b", "2")
 	require.NoError(t, client.Del(ctx, members+"r").Err()) // as if both were of an earlier version
-	view := beat("a", "3")
+	view := heartbeat("a", "3")
 	require.Empty(t, view.Other)
 	require.Len(t, view.Nodes, 2)
-	require.Equal(t, "3", beat("a", "4").Other)
-	beat("b", "5")
+	require.Equal(t, "3", heartbeat("a", "4").Other)
+	heartbeat("b", "5")
 	require.NoError(t, client.ZRem(ctx, members+"z", "b").Err()) // dismissed by an earlier version
 	require.NoError(t, client.HDel(ctx, members+"h", "b").Err())
-	beat("a", "4")
+	heartbeat("a", "4")
 	require.Equal(t, map[string]string{"a": "4"}, client.HGetAll(ctx, members+"r").Val(), "nothing is left of it")
-	require.Empty(t, beat("b", "6").Other)
+	require.Empty(t, heartbeat("b", "6").Other)
 }
 
 func TestAnotherProcessIsWoken(t *testing.T) {
@@ -651,7 +651,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Now(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Beat(ctx, engine.Node{Name: "a"}, time.Second)
+	_, err = e.Heartbeat(ctx, engine.Node{Name: "a"}, time.Second)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Maintain(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)

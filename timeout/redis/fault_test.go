@@ -101,7 +101,7 @@ func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 4})
 	set(t, e, engine.Task{ID: "1"})
 	old := lease(t, second, time.Minute)
-	_, err := e.Beat(ctx, engine.Node{Name: "a"}, time.Minute)
+	_, err := e.Heartbeat(ctx, engine.Node{Name: "a"}, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, server.client(t).FlushAll(ctx).Err())
 	answers, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}})
@@ -116,7 +116,7 @@ func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {
 	require.Greater(t, leased.Version, old.Version)
 	require.False(t, settle(t, second, engine.Outcome{Token: old.Token, As: engine.Done}))
 	require.True(t, settle(t, second, engine.Outcome{Token: leased.Token, As: engine.Done}))
-	view, err := e.Beat(ctx, engine.Node{Name: "a"}, time.Minute)
+	view, err := e.Heartbeat(ctx, engine.Node{Name: "a"}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, "a", view.Leader())
 }

@@ -233,7 +233,7 @@ func TestMaintenanceMendsSlotsThatRefuse(t *testing.T) {
 	}
 }
 
-// Each node asks for the topics at each beat.
+// Each node asks for the topics at each heartbeat.
 func TestTopicsThatOthersDropAreForgotten(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, sharedServer(t), redis.Config{})

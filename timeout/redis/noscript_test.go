@@ -53,7 +53,7 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 		func() error { _, err := e.Pause(ctx, name, true); return err },
 		func() error { _, err := e.SetTopic(ctx, engine.Topic{Name: name, Slots: 8}, false); return err },
 		func() error { _, err := e.Maintain(ctx); return err },
-		func() error { _, err := e.Beat(ctx, engine.Node{Name: name}, time.Minute); return err },
+		func() error { _, err := e.Heartbeat(ctx, engine.Node{Name: name}, time.Minute); return err },
 		func() error { return e.Leave(ctx, name) },
 		func() error { return e.DropTopic(ctx, name) },
 	} {

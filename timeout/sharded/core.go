@@ -114,10 +114,10 @@ func (e *core) Ready(ctx context.Context) error {
 	}))
 }
 
-// Beat implements engine.Members with the first shard.
-func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
+// Heartbeat implements engine.Members with the first shard.
+func (e *core) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
-		view, err = eng.Beat(ctx, node, ttl)
+		view, err = eng.Heartbeat(ctx, node, ttl)
 		return err
 	})
 	return view, err

@@ -136,8 +136,8 @@ func (s *shaky) Maintain(ctx context.Context) (engine.Purged, error) {
 	return change(ctx, s, func() (engine.Purged, error) { return s.Engine.Maintain(ctx) })
 }
 
-func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
-	return change(ctx, s, func() (engine.View, error) { return s.Engine.Beat(ctx, node, ttl) })
+func (s *shaky) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	return change(ctx, s, func() (engine.View, error) { return s.Engine.Heartbeat(ctx, node, ttl) })
 }
 
 func (s *shaky) Now(ctx context.Context) (time.Time, error) {

@@ -268,21 +268,21 @@ func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 	})
 }
 
-// member beats for a node that does nothing, as one that hangs.
+// member sends heartbeats for a node that does nothing, as one that hangs.
 func (r *slowRig) member(name string) {
 	ctx := r.t.Context()
-	beat := func() {
-		_, err := r.engine.(engine.Members).Beat(ctx, engine.Node{Name: name, Topics: []string{"orders"}}, 10*time.Second)
+	heartbeat := func() {
+		_, err := r.engine.(engine.Members).Heartbeat(ctx, engine.Node{Name: name, Topics: []string{"orders"}}, 10*time.Second)
 		if ctx.Err() == nil {
 			require.NoError(r.t, err)
 		}
 	}
-	beat()
+	heartbeat()
 	go func() {
 		for ctx.Err() == nil {
 			select {
 			case <-time.After(time.Second):
-				beat()
+				heartbeat()
 			case <-ctx.Done():
 			}
 		}

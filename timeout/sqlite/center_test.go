@@ -292,17 +292,17 @@ func (r *rig) listen() (woken chan string, next func() string) {
 	return woken, next
 }
 
-// A process hears of other processes' tasks and of their resumed topics, but not of their beats.
-func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
+// A process hears of other processes' tasks and of their resumed topics, but not of their heartbeats.
+func TestAProcessIsWokenByTasksAndNotByHeartbeats(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)
 	ctx := t.Context()
 	woken, next := r.listen()
 	for range 6 {
 		require.NoError(t, other.Ready(ctx))
-		_, err := other.Beat(ctx, engine.Node{Name: "other"}, time.Minute)
+		_, err := other.Heartbeat(ctx, engine.Node{Name: "other"}, time.Minute)
 		require.NoError(t, err)
-		time.Sleep(300 * time.Millisecond) // time to see each beat alone: else the test can pass by chance
+		time.Sleep(300 * time.Millisecond) // time to see each heartbeat alone: else the test can pass by chance
 	}
 	require.Empty(t, woken)
 	for _, change := range []func() error{

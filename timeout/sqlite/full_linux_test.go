@@ -127,7 +127,7 @@ func TestAFullDiskTakesNoTasksAndFinishesThoseThatThereAre(t *testing.T) {
 	answers, err = one.Remove(ctx, []engine.Removal{{Key: key("0")}})
 	require.NoError(t, err)
 	require.Equal(t, engine.Pending, answers[0].Was)
-	_, err = one.Beat(ctx, engine.Node{Name: "node-1"}, time.Minute)
+	_, err = one.Heartbeat(ctx, engine.Node{Name: "node-1"}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, n-1, d.finish(one))
 

@@ -233,14 +233,14 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 func TestMembersFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	_, err := e.Beat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
+	_, err := e.Heartbeat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
 	require.NoError(t, err)
 	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_members SET until = until + 3600000")
 		return err
 	}))
 	require.Eventually(t, func() bool {
-		view, err := e.Beat(ctx, engine.Node{Name: "alive"}, time.Minute)
+		view, err := e.Heartbeat(ctx, engine.Node{Name: "alive"}, time.Minute)
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 10*time.Millisecond, "the node that is dead is not a member for an hour")

@@ -11,8 +11,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The statements of Maintain are for all topics: one for each topic costs more. The arguments are lists for json_each, with
-// a list for each topic or state, of the numbers that stand in the condition.
+// The statements of Maintain are for all topics: one for each topic costs more. The arguments are lists for json_each,
+// with a list for each topic or state, of the numbers that stand in the condition.
 const (
 	isEnded     = "topic = t.value ->> 0 AND state = t.value ->> 1 AND (at, seq) <= (t.value ->> 2, t.value ->> 3)"
 	isLogged    = "topic = t.value ->> 0 AND at <= t.value ->> 1"
@@ -83,8 +83,8 @@ func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (place, error
 	return last, err
 }
 
-// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Maintain. One that looks at
-// very many of them would hold up everybody.
+// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Maintain. One that
+// looks at very many of them would hold up everybody.
 const fewTopics = 64
 
 // eachOf calls do for those of the lists that have rows, a few at a time. Their order is random, or a busy topic would always

@@ -94,7 +94,7 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 		}
 	}
 	for range 2 {
-		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: "1"}, time.Minute)
+		view, err := e.Heartbeat(t.Context(), engine.Node{Name: "a", Run: "1"}, time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, []engine.Node{{Name: "a"}}, view.Nodes)
 		require.Empty(t, view.Other, "a member of an earlier version has no run")
@@ -158,7 +158,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 		"Lease":      func() error { _, err := e.Lease(ctx, engine.Ask{Topic: "t"}); return err },
 		"Extend":     func() error { _, err := e.Extend(ctx, nil, time.Second); return err },
 		"Maintain":   func() error { _, err := e.Maintain(ctx); return err },
-		"Beat":       func() error { _, err := e.Beat(ctx, engine.Node{Name: "n"}, time.Second); return err },
+		"Heartbeat":  func() error { _, err := e.Heartbeat(ctx, engine.Node{Name: "n"}, time.Second); return err },
 		"Leave":      func() error { return e.Leave(ctx, "n") },
 		"Now":        func() error { _, err := e.Now(ctx); return err },
 		"Executions": func() error { _, err := e.Executions(ctx, key("x"), 1); return err },

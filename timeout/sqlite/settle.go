@@ -97,9 +97,9 @@ func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles a failed attempt, one that is released, or the last one of a run. Unless another run begins, the action time
-// is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task would wait for
-// the action time again.
+// fail settles a failed attempt, one that is released, or the last one of a run. Unless another run begins, the action
+// time is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task
+// would wait for the action time again.
 func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	state, until, logs, change := outcome.As, at, true, "due = min(due, ?2), error = ?3"
 	if state == engine.Pending {

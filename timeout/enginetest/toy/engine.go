@@ -364,14 +364,14 @@ func (e *toy) Close() error {
 	return nil
 }
 
-// member is a node, with the Run of its last beat.
+// member is a node, with the Run of its last heartbeat.
 type member struct {
 	engine.Node
 	ttl time.Duration
-	end time.Time // of its life, without another beat
+	end time.Time // of its life, without another heartbeat
 }
 
-func (e *toy) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (e *toy) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	return call(ctx, e, func(now time.Time) (view engine.View, _ error) {
 		e.nodes = slices.DeleteFunc(e.nodes, func(m member) bool { return !m.end.After(now) })
 		at := slices.IndexFunc(e.nodes, func(m member) bool { return m.Name == node.Name })

@@ -59,7 +59,7 @@
 //   - limits of all nodes: `TestThePartsOfALimitAreTheWhole`, `TestAllNodesTogetherKeepTheGlobalLimits`,
 //     `TestAllNodesTogetherKeepTheGlobalRate`, `TestWhileSlotsChangeHandsAtMostTwiceTheLimitRuns`,
 //     `TestANodeWithAnOldViewGetsNothingOfATopicWithAGlobalLimit`, `TestARescueKeepsTheGlobalLimit`,
-//     `TestTheGlobalLimitHoldsWhileTheBeatsOfANodeFail`, `TestTheGlobalLimitHoldsWhileANodeIsStopped`,
+//     `TestTheGlobalLimitHoldsWhileTheHeartbeatsOfANodeFail`, `TestTheGlobalLimitHoldsWhileANodeIsStopped`,
 //     `TestTheGlobalLimitHoldsWhileNodesComeAndGo`, `TestALimitForAllNodesHoldsWithAndWithoutAnIndex`
 //   - priorities: `TestTopicsUseThePlacesByTheirPriorities`, `TestNoTopicStarves`,
 //     `TestANodeRunsNoMoreThanItsConcurrencyAndByPriority`, `TestATopicThatWaitsForAPlaceLeasesOneTaskAndHandsItBack`
@@ -148,7 +148,7 @@
 //   - one master or shard slow: `TestAServerOfAClusterThatStopsForMomentsLosesNoLease`,
 //     `TestAServerFartherAwayThanTheOthersHasItsTurn`, `TestOutcomesThatHangHoldUpNoOtherShard`,
 //     `TestAPullIsNotLateWhileAShardHangs`, `TestEachTaskRunsOnceWhateverShardsDo`
-//   - a node hangs, and beats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
+//   - a node hangs, and sends heartbeats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
 //   - a stopped node beside sums: `TestTheSumsOfThreeProcessesOfWhichOneIsStopped`
 //   - two processes of one name: `TestTwoProcessesWithOneNameAreTold`, `TestTwoNodesOfOneNameAreTold`,
 //     `TestARestartUnderTheSameNameIsNoDuplicate`, `TestTwoProcessesOfOneNameAreTold`, enginetest: `Members`
