@@ -15,12 +15,12 @@ func testDeadLetters(r *rig) {
 	const each = 60
 	topic := r.make(engine.Topic{Slots: 4, MaxDead: -1})
 	require.Equal(r.t, engine.DefaultRetainDead, topic.RetainDead)
-	byPlace := make(map[string][]string) // the oldest first
+	byPart := make(map[string][]string) // the oldest first
 	for i := range each {
 		id := fmt.Sprint("dead", i)
 		dead.bring(r, id)
-		place := fmt.Sprint(r.opts.Place(r.key(id)), " ", engine.Slot(id, topic.Slots))
-		byPlace[place] = append(byPlace[place], id)
+		part := fmt.Sprint(r.opts.PartOf(r.key(id)), " ", engine.Slot(id, topic.Slots))
+		byPart[part] = append(byPart[part], id)
 		time.Sleep(2 * time.Millisecond) // to make one older than the other
 	}
 	waiting.bring(r, "waiting")
@@ -38,16 +38,16 @@ func testDeadLetters(r *rig) {
 	r.eventually("what is too much is deleted, and counted", func() bool {
 		r.maintain()
 		left := r.sizes()[engine.Dead]
-		return left <= topic.MaxDead+len(byPlace) && left+r.purgedDead() == each
+		return left <= topic.MaxDead+len(byPart) && left+r.purgedDead() == each
 	})
 	require.GreaterOrEqual(r.t, r.sizes()[engine.Dead], topic.MaxDead/2, "not many more are deleted")
-	for place, ids := range byPlace {
+	for part, ids := range byPart {
 		kept := false
 		for _, task := range r.getAll(ids...) {
 			if task.State == engine.Dead {
 				kept = true
 			} else {
-				require.False(r.t, kept, "in place %s one is deleted and an older one is kept: %s", place, task.ID)
+				require.False(r.t, kept, "in part %s one is deleted and an older one is kept: %s", part, task.ID)
 			}
 		}
 	}

@@ -22,9 +22,9 @@ type Options struct {
 	// NoPeek is for an engine.Peeker with a part that can't peek: Peek must be ErrUnsupported.
 	NoPeek bool
 
-	// Place is for an engine of several parts, each with an order of its own: it returns the
+	// PartOf is for an engine of several parts, each with an order of its own: it returns the
 	// part of a task. Nil means that there is one part.
-	Place func(key engine.Key) int
+	PartOf func(key engine.Key) int
 }
 
 // suite is the common state of the tests of one run.
@@ -48,8 +48,8 @@ func Run(t *testing.T, e engine.Engine, opts Options) {
 	if opts.Second != nil {
 		s.second = opts.Second(t)
 	}
-	if s.opts.Place == nil {
-		s.opts.Place = func(engine.Key) int { return 0 }
+	if s.opts.PartOf == nil {
+		s.opts.PartOf = func(engine.Key) int { return 0 }
 	}
 	var waiting sync.WaitGroup
 	running := make(chan struct{}, atOnce)

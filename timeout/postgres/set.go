@@ -86,21 +86,21 @@ func (e *Engine) setSome(ctx context.Context, exec executor, tasks []engine.Task
 
 // queueSet adds a statement to set tasks. With IfAbsent it may leave a task as it is, but locks it.
 // A second statement reads these tasks.
-func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, indices []int, ps places, answers []engine.Answer, done []bool) {
-	c := newColumns(tasks, indices, ps)
+func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, indices []int, ts targets, answers []engine.Answer, done []bool) {
+	c := newColumns(tasks, indices, ts)
 	statement := e.sql.Set
-	if !exec.foreign && e.inserts.likely(len(ps)) {
+	if !exec.foreign && e.inserts.likely(len(ts)) {
 		statement = e.sql.Insert
 	}
 	batch.Queue(statement, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
-		return readSet(rows, ps, func(p place, answer engine.Answer) {
-			answers[indices[p.index]], done[indices[p.index]] = answer, true
+		return readSet(rows, ts, func(t target, answer engine.Answer) {
+			answers[indices[t.index]], done[indices[t.index]] = answer, true
 		})
 	})
-	var careful places
-	for _, p := range ps {
-		if tasks[indices[p.index]].IfAbsent {
-			careful = append(careful, p)
+	var careful targets
+	for _, t := range ts {
+		if tasks[indices[t.index]].IfAbsent {
+			careful = append(careful, t)
 		}
 	}
 	if len(careful) == 0 {
@@ -125,12 +125,12 @@ type columns struct {
 	payloads   [][]byte
 }
 
-func newColumns(tasks []engine.Task, indices []int, ps places) columns {
-	n := len(ps)
+func newColumns(tasks []engine.Task, indices []int, ts targets) columns {
+	n := len(ts)
 	c := columns{slots: make([]int16, n), due: make([]int64, n), after: make([]int64, n), absent: make([]bool, n)}
-	c.topics, c.ids = ps.columns()
-	for i, p := range ps {
-		task := &tasks[indices[p.index]]
+	c.topics, c.ids = ts.columns()
+	for i, t := range ts {
+		task := &tasks[indices[t.index]]
 		c.slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
 		c.due[i], c.after[i] = when(task.Due, task.After)
 		c.absent[i] = task.IfAbsent
@@ -161,19 +161,19 @@ func when(due time.Time, after time.Duration) (at, from int64) {
 	return engine.Millis(due), 0
 }
 
-// readSet reads the rows of a set. They are in the order of the places; some places have no row.
-func readSet(rows pgx.Rows, ps places, found func(place, engine.Answer)) error {
+// readSet reads the rows of a set. They are in the order of the targets; some targets have no row.
+func readSet(rows pgx.Rows, ts targets, found func(target, engine.Answer)) error {
 	var topic int32
 	var id string
 	var was int16
 	var version, due int64
 	next := 0
 	_, err := pgx.ForEachRow(rows, []any{&topic, &id, &was, &version, &due}, func() error {
-		for next < len(ps) && (ps[next].topic.no != topic || ps[next].id != id) {
+		for next < len(ts) && (ts[next].topic.no != topic || ts[next].id != id) {
 			next++
 		}
-		if next < len(ps) {
-			found(ps[next], engine.Answer{Was: engine.State(was), Version: version, Due: time.UnixMilli(due)})
+		if next < len(ts) {
+			found(ts[next], engine.Answer{Was: engine.State(was), Version: version, Due: time.UnixMilli(due)})
 			next++
 		}
 		return nil

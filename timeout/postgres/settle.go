@@ -127,12 +127,12 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 		}
 		return e.transact(ctx, "extending leases", func(b *pgx.Batch) {
 			clear(held[from:to])
-			for _, ps := range rounds {
-				topics, ids := ps.columns()
-				leases, which := make([]int64, len(ps)), make([]int, len(ps))
-				for i, p := range ps {
-					leases[i], which[i] = tokens[from+p.index].Lease, from+p.index
-					p.topic.frontier.leases(engine.CeilMillis(lease))
+			for _, ts := range rounds {
+				topics, ids := ts.columns()
+				leases, which := make([]int64, len(ts)), make([]int, len(ts))
+				for i, t := range ts {
+					leases[i], which[i] = tokens[from+t.index].Lease, from+t.index
+					t.topic.frontier.leases(engine.CeilMillis(lease))
 				}
 				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
 			}

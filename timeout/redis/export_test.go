@@ -13,7 +13,7 @@ var CopyTags = copyTags
 func (e *Engine) SlotKey(topic string, slot int) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.layouts[topic].places[slot].keys[0].(string)
+	return e.layouts[topic].partitions[slot].keys[0].(string)
 }
 
 // Knows reports whether the engine remembers a topic.

@@ -64,9 +64,9 @@ func (k kept) with(topic engine.Topic) kept {
 // out of use refuse, and each slot below their number is asked for its own.
 type layout struct {
 	kept
-	raw    string
-	places []*place // of the partitions
-	due    dueCache
+	raw        string
+	partitions []*partition
+	due        dueCache
 
 	servers struct {
 		mu     sync.Mutex
@@ -80,13 +80,15 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 	if err := parse(raw, &l.kept); err != nil {
 		return nil, err
 	}
-	l.places = e.places(l.Topic.Name, l.Gen, cmp.Or(l.Parts, l.Topic.Slots))
-	l.due.parts = make([]partDue, len(l.places))
+	l.partitions = e.partitions(l.Topic.Name, l.Gen, cmp.Or(l.Parts, l.Topic.Slots))
+	l.due.parts = make([]partDue, len(l.partitions))
 	return l, nil
 }
 
-// place returns the place of an id.
-func (l *layout) place(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
+// partition returns that of an id.
+func (l *layout) partition(id string) *partition {
+	return l.partitions[engine.Slot(id, len(l.partitions))]
+}
 
 // parts returns the partitions of some slots, each once. Nil means all. There are at most as many partitions as slots, so
 // several slots may share one.
@@ -96,7 +98,7 @@ func (l *layout) parts(slots []int) []int {
 	}
 	parts := make([]int, len(slots))
 	for i, slot := range slots {
-		parts[i] = slot & (len(l.places) - 1)
+		parts[i] = slot & (len(l.partitions) - 1)
 	}
 	slices.Sort(parts)
 	return slices.Compact(parts)

@@ -115,7 +115,7 @@ func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error 
 	wait := x.engine.redis.Wait(ctx)
 	for i := range visits {
 		v := &visits[i]
-		c := x.call(l.places[v.part], v.max, nextChunk(settle, v.part))
+		c := x.call(l.partitions[v.part], v.max, nextChunk(settle, v.part))
 		c.visit = v
 		if wait > 0 && v.clock > 0 { // and the windows are sent one after the other
 			c.Args[5] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
@@ -124,7 +124,7 @@ func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error 
 	}
 	for part := range settle {
 		for len(settle[part]) > 0 {
-			calls = append(calls, x.call(l.places[part], 0, nextChunk(settle, part)))
+			calls = append(calls, x.call(l.partitions[part], 0, nextChunk(settle, part)))
 		}
 	}
 	_ = x.engine.run(ctx, calls) // each call has an error of its own
@@ -179,7 +179,7 @@ func (x *leaseCall) byPart(ctx context.Context, l *layout) (map[int][]int, error
 			return nil, err
 		}
 		if known {
-			part := l.place(token.ID).part
+			part := l.partition(token.ID).part
 			byPart[part] = append(byPart[part], i)
 		}
 	}
@@ -206,7 +206,7 @@ func nextChunk(byPart map[int][]int, part int) []int {
 	return chunk
 }
 
-func (x *leaseCall) call(at *place, lease int, settle []int) *invocation {
+func (x *leaseCall) call(at *partition, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
 	c := invoke(scriptLease, at, make([]any, 6, 6+5*len(settle))...)
 	c.tasks, c.room = settle, lease

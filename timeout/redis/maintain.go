@@ -36,7 +36,7 @@ func (e *Engine) Maintain(ctx context.Context) (purged engine.Purged, err error)
 	for len(ready) > 0 {
 		group, partitions := 0, 0
 		for group < len(ready) && partitions < lookParts {
-			partitions += len(ready[group].places)
+			partitions += len(ready[group].partitions)
 			group++
 		}
 		failed = errors.Join(failed, e.maintainAll(ctx, ready[:group], bounds, &purged))
@@ -56,25 +56,25 @@ func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 }
 
 // maintainAll keeps the partitions of some topics.
-func (e *Engine) maintainAll(ctx context.Context, layouts []*layout, bounds map[*place]bound, purged *engine.Purged) (failed error) {
+func (e *Engine) maintainAll(ctx context.Context, layouts []*layout, bounds map[*partition]bound, purged *engine.Purged) (failed error) {
 	var looks []*invocation
 	for _, l := range layouts {
-		for _, at := range l.places {
+		for _, at := range l.partitions {
 			looks = append(looks, l.look(at))
 		}
 	}
 	_ = e.run(ctx, looks) // each call has its own error
 	for _, l := range layouts {
-		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.places)], bounds, purged))
-		looks = looks[len(l.places):]
+		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.partitions)], bounds, purged))
+		looks = looks[len(l.partitions):]
 	}
 	return failed
 }
 
 // keepParts keeps the partitions of a topic with a bound, and those with something to do by their looks. It mends
 // partitions that refuse: nobody else may ask them.
-func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, purged *engine.Purged) error {
-	var places []*place
+func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*partition]bound, purged *engine.Purged) error {
+	var partitions []*partition
 	var failure error
 	mostDead := l.mostDead(looks)
 	for _, c := range looks {
@@ -88,11 +88,11 @@ func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, 
 			}
 		default:
 			if _, bound := bounds[c.at]; bound || integer(c.Answer[0]) == 1 || integer(c.Answer[1]) > mostDead {
-				places = append(places, c.at)
+				partitions = append(partitions, c.at)
 			}
 		}
 	}
-	err := e.all(ctx, places, func(at *place) *invocation {
+	err := e.all(ctx, partitions, func(at *partition) *invocation {
 		most, ok := bounds[at]
 		if !ok {
 			most = unbound
@@ -130,7 +130,7 @@ func (k kept) mostDead(looks []*invocation) int64 {
 }
 
 // look is the script to find out whether keep has anything to do in a partition.
-func (k kept) look(at *place) *invocation {
+func (k kept) look(at *partition) *invocation {
 	topic := k.Topic.WithDefaults()
 	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead))
 	c.Keys = at.named(lookKeys)

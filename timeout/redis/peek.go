@@ -23,7 +23,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 		waits[i], layouts[i] = engine.NothingDue, l
 		lease := l.Topic.WithDefaults().Lease
 		for _, part := range e.partsOn(l, p.Slots, p.Part) {
-			c := invoke(scriptFirst, l.places[part], engine.CeilMillis(lease))
+			c := invoke(scriptFirst, l.partitions[part], engine.CeilMillis(lease))
 			c.Keys, c.tasks = c.at.named(firstKeys), []int{i}
 			calls = append(calls, c)
 		}

@@ -51,12 +51,12 @@ func (c Config) check(shards int) error {
 func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {
 	wakers := true
 	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
-	for place, shard := range shards {
+	for index, shard := range shards {
 		if shard == nil {
-			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", engine.ErrArgument, place)
+			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", engine.ErrArgument, index)
 		}
 		wakers = wakers && isWaker(shard)
-		openers[place] = func(context.Context) (engine.Engine, error) { return shard, nil }
+		openers[index] = func(context.Context) (engine.Engine, error) { return shard, nil }
 	}
 	return start(ctx, openers, wakers, false, cfg)
 }
@@ -65,8 +65,8 @@ func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine
 // function returns an engine.
 func Open[E engine.Engine](ctx context.Context, shards []func(context.Context) (E, error), cfg Config) (engine.Engine, error) {
 	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
-	for place, open := range shards {
-		openers[place] = func(ctx context.Context) (engine.Engine, error) {
+	for index, open := range shards {
+		openers[index] = func(ctx context.Context) (engine.Engine, error) {
 			e, err := open(ctx)
 			if err != nil {
 				return nil, err

@@ -45,8 +45,8 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	}
 	e := &core{cfg: cfg, admitted: make(chan struct{}), slots: make(map[string]int)}
 	e.life, e.end = context.WithCancel(context.Background())
-	for place, open := range openers {
-		s := newShard(place, open)
+	for index, open := range openers {
+		s := newShard(index, open)
 		e.shards = append(e.shards, s)
 		e.guards.Go(func() { e.guard(s) })
 	}
@@ -75,14 +75,14 @@ func (e *core) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// together calls do for some shards at the same time and returns the errors, by place. If which
+// together calls do for some shards at the same time and returns the errors, by their index. If which
 // is nil, it calls do for all shards.
-func (e *core) together(which func(place int) bool, do func(s *shard) error) []error {
+func (e *core) together(which func(index int) bool, do func(s *shard) error) []error {
 	errs := make([]error, len(e.shards))
 	var running sync.WaitGroup
-	for place, s := range e.shards {
-		if which == nil || which(place) {
-			running.Go(func() { errs[place] = do(s) })
+	for index, s := range e.shards {
+		if which == nil || which(index) {
+			running.Go(func() { errs[index] = do(s) })
 		}
 	}
 	running.Wait()
@@ -94,7 +94,7 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 	clocks := make([]time.Time, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			clocks[s.place], err = eng.Now(ctx)
+			clocks[s.index], err = eng.Now(ctx)
 			return err
 		})
 	})
@@ -136,7 +136,7 @@ func (e *core) Maintain(ctx context.Context) (purged engine.Purged, err error) {
 			if err := e.alignLater(ctx, s, eng); err != nil {
 				return err
 			}
-			each[s.place], err = eng.Maintain(ctx)
+			each[s.index], err = eng.Maintain(ctx)
 			return err
 		})
 	})

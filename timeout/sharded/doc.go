@@ -23,10 +23,10 @@
 //
 // # Growing
 //
-// The place of a task depends on the number and the order of the shards. So the first use marks
-// each shard with its place, and another list is refused. To have room for growth, begin with more
+// The shard of a task depends on the number and the order of the shards. So the first use marks
+// each shard with its index, and another list is refused. To have room for growth, begin with more
 // shards than servers, for example 16 databases on two servers. A whole database can move to
 // another server by its own means (a dump, or promoting a replica). Only its URL in the list
-// changes, and no task changes its place. To change the number of shards, set new tasks through a
+// changes, and no task changes its shard. To change the number of shards, set new tasks through a
 // second engine with the new list, and run the first one until it is empty.
 package sharded

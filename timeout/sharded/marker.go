@@ -14,7 +14,7 @@ import (
 
 // The tasks of the topic engine.Reserved. Nobody leases them.
 const (
-	placeID   = "place"   // has the marker, and is set only if absent
+	markerID  = "place"   // has the marker, and is set only if absent
 	foundedID = "founded" // its presence means: all shards have a marker
 	probeID   = "probe"   // is set to see whether changes hang
 )
@@ -22,7 +22,7 @@ const (
 // marker is the identity of a shard, stored in it.
 type marker struct {
 	Set   string `json:"set"`   // unique for each list of shards
-	Place int    `json:"place"` // from 0
+	Index int    `json:"place"` // from 0
 	Of    int    `json:"of"`
 
 	founded bool
@@ -30,7 +30,7 @@ type marker struct {
 
 // readMarker returns the marker of a shard. Without a marker, Set is empty.
 func readMarker(ctx context.Context, e engine.Engine) (m marker, err error) {
-	tasks, err := e.Get(ctx, []engine.Key{{Topic: engine.Reserved, ID: placeID}, {Topic: engine.Reserved, ID: foundedID}})
+	tasks, err := e.Get(ctx, []engine.Key{{Topic: engine.Reserved, ID: markerID}, {Topic: engine.Reserved, ID: foundedID}})
 	if err != nil || tasks[0].State == engine.None {
 		return m, err
 	}
@@ -44,7 +44,7 @@ func readMarker(ctx context.Context, e engine.Engine) (m marker, err error) {
 // writeMarker marks a shard without a marker, and returns the marker stored there.
 func writeMarker(ctx context.Context, e engine.Engine, m marker) (marker, error) {
 	payload, _ := json.Marshal(m) // strings and numbers can always be written
-	if err := write(ctx, e, placeID, payload); err != nil {
+	if err := write(ctx, e, markerID, payload); err != nil {
 		return m, err
 	}
 	return readMarker(ctx, e)
@@ -69,13 +69,13 @@ func write(ctx context.Context, e engine.Engine, id string, payload []byte) erro
 func Alone(ctx context.Context, e engine.Engine) error {
 	m, err := readMarker(ctx, e)
 	if err == nil && m.Of > 1 {
-		err = fmt.Errorf("%w: this is shard %d of %d, and must be used with the others", engine.ErrConflict, m.Place+1, m.Of)
+		err = fmt.Errorf("%w: this is shard %d of %d, and must be used with the others", engine.ErrConflict, m.Index+1, m.Of)
 	}
 	return err
 }
 
 // found waits until the shards are open, and checks their markers: they must belong together in this order. The
-// first time, it marks each shard with its place. Then it tells each shard of the end of the
+// first time, it marks each shard with its index. Then it tells each shard of the end of the
 // marking. So a shard without a marker among finished shards has lost its data or belongs to
 // something else. found takes in the answering shards, and loses the others.
 func (e *core) found(ctx context.Context) error {
@@ -83,11 +83,11 @@ func (e *core) found(ctx context.Context) error {
 	errs := e.readMarkers(ctx, markers)
 	founded := slices.ContainsFunc(markers, func(m marker) bool { return m.founded })
 	var missing []error
-	for place, err := range errs {
+	for index, err := range errs {
 		if err == nil {
 			continue
 		}
-		missing = append(missing, e.of(e.shards[place], err))
+		missing = append(missing, e.of(e.shards[index], err))
 		if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrArgument) || errors.Is(err, engine.ErrClosed) || ctx.Err() != nil {
 			return missing[len(missing)-1]
 		}
@@ -105,24 +105,24 @@ func (e *core) found(ctx context.Context) error {
 	if err := e.agree(markers); err != nil {
 		return err
 	}
-	for place, s := range e.shards {
-		if errs[place] == nil {
-			errs[place] = e.checkMarker(s, markers[place])
+	for index, s := range e.shards {
+		if errs[index] == nil {
+			errs[index] = e.checkMarker(s, markers[index])
 		}
-		if errors.Is(errs[place], engine.ErrConflict) {
-			return e.of(s, errs[place])
+		if errors.Is(errs[index], engine.ErrConflict) {
+			return e.of(s, errs[index])
 		}
 	}
-	for place, s := range e.shards {
+	for index, s := range e.shards {
 		if !founded {
 			if err := write(ctx, s.engine, foundedID, nil); err != nil {
 				return e.of(s, err)
 			}
 		}
-		if errs[place] == nil {
+		if errs[index] == nil {
 			e.regain(s)
 		} else {
-			e.lose(s, errs[place])
+			e.lose(s, errs[index])
 		}
 		s.doubt() // its topics are looked at
 	}
@@ -131,7 +131,7 @@ func (e *core) found(ctx context.Context) error {
 
 // readMarkers reads the markers not read yet, of the shards that are open within CallTimeout.
 func (e *core) readMarkers(ctx context.Context, markers []marker) []error {
-	return e.together(func(place int) bool { return markers[place].Set == "" }, func(s *shard) (err error) {
+	return e.together(func(index int) bool { return markers[index].Set == "" }, func(s *shard) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
 		defer cancel()
 		select {
@@ -143,7 +143,7 @@ func (e *core) readMarkers(ctx context.Context, markers []marker) []error {
 		engine, err := s.engine, s.failed
 		s.mu.Unlock()
 		if err == nil {
-			markers[s.place], err = readMarker(ctx, engine)
+			markers[s.index], err = readMarker(ctx, engine)
 		}
 		return err
 	})
@@ -153,29 +153,29 @@ func (e *core) readMarkers(ctx context.Context, markers []marker) []error {
 // first shard, and the later one goes on with the marker found there.
 func (e *core) markAll(ctx context.Context, markers []marker) error {
 	set := rand.Text()
-	for place, s := range e.shards {
-		if markers[place].Set == "" {
+	for index, s := range e.shards {
+		if markers[index].Set == "" {
 			if err := e.unused(ctx, s); err != nil {
 				return err
 			}
 		} else {
-			set = markers[place].Set
+			set = markers[index].Set
 		}
 	}
-	for place, s := range e.shards {
-		m, err := writeMarker(ctx, s.engine, marker{Set: set, Place: place, Of: len(e.shards)})
+	for index, s := range e.shards {
+		m, err := writeMarker(ctx, s.engine, marker{Set: set, Index: index, Of: len(e.shards)})
 		if err != nil {
 			return e.of(s, err)
 		}
-		if place == 0 {
+		if index == 0 {
 			set = m.Set
 		}
-		markers[place] = m
+		markers[index] = m
 	}
 	return nil
 }
 
-// unused refuses a shard with topics but no marker: its tasks would be in the wrong place.
+// unused refuses a shard with topics but no marker: its tasks would be in the wrong shard.
 func (e *core) unused(ctx context.Context, s *shard) error {
 	topics, err := s.engine.Topics(ctx)
 	if err != nil {
@@ -192,9 +192,9 @@ func (e *core) unused(ctx context.Context, s *shard) error {
 // agree refuses shards of different lists.
 func (e *core) agree(markers []marker) error {
 	first := slices.IndexFunc(markers, func(m marker) bool { return m.Set != "" })
-	for place, m := range markers {
+	for index, m := range markers {
 		if m.Set != "" && m.Set != markers[first].Set {
-			return fmt.Errorf("%w: shards %d and %d of %d do not belong together: they are of the lists %s and %s", engine.ErrConflict, first+1, place+1, len(markers), markers[first].Set, m.Set)
+			return fmt.Errorf("%w: shards %d and %d of %d do not belong together: they are of the lists %s and %s", engine.ErrConflict, first+1, index+1, len(markers), markers[first].Set, m.Set)
 		}
 	}
 	if first >= 0 {
@@ -203,13 +203,13 @@ func (e *core) agree(markers []marker) error {
 	return nil
 }
 
-// checkMarker refuses a shard without a marker, of another list, or in the wrong place.
+// checkMarker refuses a shard without a marker, of another list, or of another index.
 func (e *core) checkMarker(s *shard, m marker) error {
 	switch {
 	case m.Set == "":
 		return fmt.Errorf("%w: it has no marker as the others have: it is another database, or has lost what it had", engine.ErrConflict)
-	case m.Place != s.place || m.Of != len(e.shards):
-		return fmt.Errorf("%w: it was made as shard %d of %d: neither the order nor the number of shards can change", engine.ErrConflict, m.Place+1, m.Of)
+	case m.Index != s.index || m.Of != len(e.shards):
+		return fmt.Errorf("%w: it was made as shard %d of %d: neither the order nor the number of shards can change", engine.ErrConflict, m.Index+1, m.Of)
 	case m.Set != e.list:
 		return fmt.Errorf("%w: it is of the list %s, must be of %s", engine.ErrConflict, m.Set, e.list)
 	}

@@ -164,12 +164,12 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	var away atomic.Int32
 	var openers []func(context.Context) (*memory.Engine, error)
 	var shards []engine.Engine
-	for place := range 3 {
+	for index := range 3 {
 		shard, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		shards = append(shards, shard)
 		openers = append(openers, func(context.Context) (*memory.Engine, error) {
-			if int(away.Load()) == place {
+			if int(away.Load()) == index {
 				return nil, errRefused
 			}
 			return shard, nil
@@ -180,8 +180,8 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	require.ErrorIs(t, err, errRefused)
 	require.ErrorContains(t, err, "the first time all shards must answer")
 	require.ErrorContains(t, err, "shard 3 of 3")
-	for place, shard := range shards { // the opened ones are closed, for good in memory
-		if place != 2 {
+	for index, shard := range shards { // the opened ones are closed, for good in memory
+		if index != 2 {
 			_, err = shard.Topics(t.Context())
 			require.ErrorIs(t, err, engine.ErrClosed)
 		}
@@ -197,10 +197,10 @@ func TestAShardIsTakenInWhenItAnswers(t *testing.T) {
 		shards = append(shards, stubs[len(stubs)-1])
 	}
 	over(t, shards...)
-	for place, stub := range stubs {
+	for index, stub := range stubs {
 		stub.is.Store(refusing)
 		e := over(t, shards...)
-		key := []engine.Key{{Topic: "orders", ID: ids("orders", 3, 1)[place][0]}}
+		key := []engine.Key{{Topic: "orders", ID: ids("orders", 3, 1)[index][0]}}
 		_, err := e.Get(t.Context(), key)
 		require.ErrorIs(t, err, errRefused)
 		stub.is.Store(well)

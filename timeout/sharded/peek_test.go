@@ -55,10 +55,10 @@ func TestAPeekLeavesToLeaseWhatAShardHides(t *testing.T) {
 	_, err = e.Lease(t.Context(), ask)
 	require.ErrorIs(t, err, engine.ErrPartial)
 	require.Zero(t, peek(), "a shard is away")
-	for place, part := range e.(engine.Parted).Parts("orders", nil) {
+	for index, part := range e.(engine.Parted).Parts("orders", nil) {
 		waits, err := e.(engine.Peeker).Peek(t.Context(), []engine.Peek{{Topic: "orders", Part: part}})
 		require.NoError(t, err)
-		require.Equal(t, []time.Duration{engine.NothingDue, 0}[place], waits[0])
+		require.Equal(t, []time.Duration{engine.NothingDue, 0}[index], waits[0])
 	}
 	second.is.Store(well)
 	require.Eventually(t, func() bool {

@@ -23,7 +23,7 @@ const openTime = 30 * time.Minute
 // reach it. A call without an answer in time makes it away. After any other failure the guard
 // checks the shard.
 type shard struct {
-	place  int
+	index  int
 	open   func(context.Context) (engine.Engine, error)
 	doubts chan struct{} // has one element if the guard must check
 	tried  chan struct{} // closed after the first try to open the shard
@@ -41,9 +41,9 @@ type shard struct {
 
 var errNew = errors.New("was not reached yet")
 
-func newShard(place int, open func(context.Context) (engine.Engine, error)) *shard {
+func newShard(index int, open func(context.Context) (engine.Engine, error)) *shard {
 	s := &shard{
-		place: place, open: open, away: errNew,
+		index: index, open: open, away: errNew,
 		doubts: make(chan struct{}, 1), tried: make(chan struct{}), opened: make(chan struct{}), copying: make(chan struct{}, 1),
 	}
 	s.calls, s.hangUp = context.WithCancel(context.Background())
@@ -92,9 +92,9 @@ func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, 
 // of adds the shard to an error.
 func (e *core) of(s *shard, err error) error {
 	if e.closed.Load() {
-		return fmt.Errorf("%w: shard %d of %d: %w", engine.ErrClosed, s.place+1, len(e.shards), err)
+		return fmt.Errorf("%w: shard %d of %d: %w", engine.ErrClosed, s.index+1, len(e.shards), err)
 	}
-	return fmt.Errorf("timeout/sharded: shard %d of %d: %w", s.place+1, len(e.shards), err)
+	return fmt.Errorf("timeout/sharded: shard %d of %d: %w", s.index+1, len(e.shards), err)
 }
 
 func (s *shard) doubt() {
@@ -113,7 +113,7 @@ func (e *core) lose(s *shard, err error) {
 	s.mu.Unlock()
 	s.doubt()
 	if first && !e.closed.Load() {
-		e.cfg.Logger.Warn("timeout/sharded: a shard is away, and its tasks wait", "shard", s.place+1, "of", len(e.shards), "err", err)
+		e.cfg.Logger.Warn("timeout/sharded: a shard is away, and its tasks wait", "shard", s.index+1, "of", len(e.shards), "err", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (e *core) regain(s *shard) {
 	}
 	s.mu.Unlock()
 	if before != nil && !errors.Is(before, errNew) {
-		e.cfg.Logger.Info("timeout/sharded: a shard is back", "shard", s.place+1, "of", len(e.shards))
+		e.cfg.Logger.Info("timeout/sharded: a shard is back", "shard", s.index+1, "of", len(e.shards))
 	}
 }
 

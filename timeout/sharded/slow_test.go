@@ -345,10 +345,10 @@ func TestARescueWhileAShardWithABacklogIsAway(t *testing.T) {
 		for n := 0; len(backlog) < 2000 || len(foreign) < 20; n++ {
 			task := engine.Task{Topic: "orders", ID: fmt.Sprint(n)}
 			mine := slices.Contains(own, engine.Slot(task.ID, 8))
-			switch place := sharded.Place(task.Key(), 3); {
-			case mine && place == 1:
+			switch index := sharded.ShardOf(task.Key(), 3); {
+			case mine && index == 1:
 				backlog = append(backlog, task)
-			case !mine && place == 2 && len(foreign) < 20:
+			case !mine && index == 2 && len(foreign) < 20:
 				foreign = append(foreign, task)
 			}
 		}
@@ -524,7 +524,7 @@ func TestARescueDoesNotWaitForAShardThatHangs(t *testing.T) {
 		foreign := 0
 		for n := 0; n < 3000; n++ {
 			task := engine.Task{Topic: "orders", ID: fmt.Sprint(n)}
-			if !slices.Contains(own, engine.Slot(task.ID, 8)) && sharded.Place(task.Key(), 3) == 2 {
+			if !slices.Contains(own, engine.Slot(task.ID, 8)) && sharded.ShardOf(task.Key(), 3) == 2 {
 				_, err = r.engine.Set(t.Context(), []engine.Task{task})
 				require.NoError(t, err)
 				foreign++

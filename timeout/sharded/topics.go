@@ -86,7 +86,7 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine
 	return e.wholeOf(kept), errors.Join(errs...)
 }
 
-func isNotFirst(place int) bool { return place > 0 }
+func isNotFirst(index int) bool { return index > 0 }
 
 // same reports whether two topics are equal.
 func same(a, b engine.Topic) bool { return reflect.DeepEqual(a, b) }
@@ -172,7 +172,7 @@ var errNoFirst = errors.New("the first shard does not tell its topics")
 //
 // The first shard has only a third of CallTimeout: the other shard must not count as away if the first one is silent.
 func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
-	if s.place == 0 {
+	if s.index == 0 {
 		return nil
 	}
 	var copied []engine.Topic
@@ -243,7 +243,7 @@ func (e *core) alignLater(ctx context.Context, s *shard, eng engine.Engine) erro
 
 // heal gives a shard the topics that it has missed, and reports whether there may be some.
 func (e *core) heal(ctx context.Context, s *shard, eng engine.Engine) bool {
-	return s.place > 0 && e.align(ctx, s, eng) == nil
+	return s.index > 0 && e.align(ctx, s, eng) == nil
 }
 
 // Count implements engine.Engine. All shards must answer.
@@ -254,7 +254,7 @@ func (e *core) Count(ctx context.Context, topic string) (sum engine.Counts, err 
 	parts := make([]engine.Counts, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			parts[s.place], err = eng.Count(ctx, topic)
+			parts[s.index], err = eng.Count(ctx, topic)
 			return err
 		})
 	})

@@ -284,11 +284,11 @@ func TestALookThatFindsNothingTakesNoNumber(t *testing.T) {
 	require.Equal(t, answers[0].Version, number)
 }
 
-func FuzzPlace(f *testing.F) {
-	f.Add(place{1, 2}.String())
+func FuzzPosition(f *testing.F) {
+	f.Add(position{1, 2}.String())
 	f.Add("////")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePlace(text)
+		p, err := parsePosition(text)
 		if err != nil {
 			require.ErrorIs(t, err, engine.ErrArgument)
 		} else if text != "" {

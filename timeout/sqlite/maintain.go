@@ -28,7 +28,7 @@ func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 		if err != nil {
 			return purged, err
 		}
-		var ended [][4]int64  // number of the topic, state, and the last place to delete
+		var ended [][4]int64  // number of the topic, state, and the last position to delete
 		var logged [][2]int64 // number of the topic, and the last time to delete
 		names := make(map[int64]string, len(all))
 		at := now()
@@ -68,10 +68,10 @@ func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 	})
 }
 
-// lastDead returns the place of the last dead task to delete: it is too old, or one too many.
-func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (place, error) {
+// lastDead returns the position of the last dead task to delete: it is too old, or one too many.
+func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (position, error) {
 	topic := t.WithDefaults()
-	last, surplus := place{at - engine.CeilMillis(topic.RetainDead), math.MaxInt64}, place{}
+	last, surplus := position{at - engine.CeilMillis(topic.RetainDead), math.MaxInt64}, position{}
 	if topic.MaxDead < 0 {
 		return last, nil
 	}

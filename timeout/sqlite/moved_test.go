@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// moveAway sets tasks due at an instant, and moves them an hour away. They keep their places.
+// moveAway sets tasks due at an instant, and moves them an hour away. They keep their positions.
 func (r *rig) moveAway(n int, due time.Time) {
 	r.Helper()
 	tasks, moves := make([]engine.Task, n), make([]engine.Move, n)

@@ -42,7 +42,7 @@
 //   - D17 message queues: `TestAStreamGetsThePayloadAndAllThatIsPromised`
 //   - D18 flow control: `TestNoMoreThanConcurrencyRunAndNoMoreThanRateBegin`, `TestADeadTargetGetsFewCallsAndHoldsUpNobody`
 //   - E1, E3, F-10 attempts: enginetest: `NothingIsEarly`, `Attempts`
-//   - E2 shards: `TestTwoDatabasesDoWhatEveryEngineMust`, `TestPlacesAreForEver`,
+//   - E2 shards: `TestTwoDatabasesDoWhatEveryEngineMust`, `TestTheShardOfATaskIsForEver`,
 //     `TestAServerThatIsAwayHoldsUpOnlyWhatItHas`, `TestAnotherListOfShardsIsRefused`
 //   - E6 large tables: `TestEveryStatementUsesTheIndexThatItIsFor`, `TestWhatWaitsInOtherSlotsIsNotReadToTheEnd`
 //   - F-1 index and primary: `TestRedisInFrontOfATableDoesWhatEveryEngineMust`, `TestTwoWithRedisInFrontOfPostgres`

@@ -30,7 +30,7 @@ var heartbeat, names, watch = memberstest.Heartbeat, memberstest.Names, memberst
 // open returns new Members, as in another process.
 func open(t *testing.T, s *testserver.Server) *etcd.Members {
 	t.Helper()
-	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + memberstest.Place(t) + "/"})
+	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + memberstest.Prefix(t) + "/"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
@@ -83,12 +83,12 @@ func TestANodeWhoseKeySomebodyRemovesJoinsAgain(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.URL}})
 	require.NoError(t, err)
 	defer client.Close()
-	place := memberstest.Place(t)
-	m, err := etcd.New(client, etcd.Config{Prefix: place + "/"})
+	prefix := memberstest.Prefix(t)
+	m, err := etcd.New(client, etcd.Config{Prefix: prefix + "/"})
 	require.NoError(t, err)
 	before := heartbeat(t, m, "a", long)
 	for _, key := range []string{"nodes/a", ""} {
-		_, err = client.Delete(t.Context(), place+"/"+key, clientv3.WithPrefix())
+		_, err = client.Delete(t.Context(), prefix+"/"+key, clientv3.WithPrefix())
 		require.NoError(t, err)
 		require.Equal(t, before, heartbeat(t, m, "a", long))
 	}

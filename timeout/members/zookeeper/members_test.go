@@ -34,7 +34,7 @@ const (
 var heartbeat, names, watch = memberstest.Heartbeat, memberstest.Names, memberstest.Watch
 
 func config(t *testing.T) zookeeper.Config {
-	return zookeeper.Config{Path: "/" + memberstest.Place(t) + "/nodes"}
+	return zookeeper.Config{Path: "/" + memberstest.Prefix(t) + "/nodes"}
 }
 
 // open returns new Members, as in another process.

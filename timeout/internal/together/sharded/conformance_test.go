@@ -52,8 +52,8 @@ func inFile(t *testing.T, dir string, shard int) engine.Engine {
 	return e
 }
 
-func place(shards int) func(engine.Key) int {
-	return func(key engine.Key) int { return sharded.Place(key, shards) }
+func shardOf(shards int) func(engine.Key) int {
+	return func(key engine.Key) int { return sharded.ShardOf(key, shards) }
 }
 
 func TestFourFilesDoWhatEveryEngineMust(t *testing.T) {
@@ -66,7 +66,7 @@ func TestFourFilesDoWhatEveryEngineMust(t *testing.T) {
 		}
 		return over(t, shards...)
 	}
-	enginetest.Run(t, open(t), enginetest.Options{Second: open, Place: place(4)})
+	enginetest.Run(t, open(t), enginetest.Options{Second: open, PartOf: shardOf(4)})
 }
 
 func TestTwoDatabasesDoWhatEveryEngineMust(t *testing.T) {
@@ -86,7 +86,7 @@ func TestTwoDatabasesDoWhatEveryEngineMust(t *testing.T) {
 	}
 	e := open(t)
 	require.Implements(t, (*engine.Waker)(nil), e)
-	enginetest.Run(t, e, enginetest.Options{Second: open, Place: place(2)})
+	enginetest.Run(t, e, enginetest.Options{Second: open, PartOf: shardOf(2)})
 }
 
 func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
 	_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	for _, task := range tasks[:150] { // the indexes are not told
-		_, err = tables[sharded.Place(task.Key(), 2)].Set(t.Context(), []engine.Task{task})
+		_, err = tables[sharded.ShardOf(task.Key(), 2)].Set(t.Context(), []engine.Task{task})
 		require.NoError(t, err)
 	}
 	_, err = e.Set(t.Context(), tasks[150:])

@@ -91,7 +91,7 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		{"killed", servers[1].Kill, servers[1].Restart},
 		{"silent", servers[1].Pause, servers[1].Continue},
 	} {
-		some := func(place int) []string { return set[place][10+20*n : 30+20*n] }
+		some := func(index int) []string { return set[index][10+20*n : 30+20*n] }
 		do(trouble.what, some(1)[:10], time.Second)
 		trouble.begin(t)
 		require.Eventually(t, func() bool {
@@ -122,7 +122,7 @@ func ids(topic string, shards, each int) [][]string {
 	all := make([][]string, shards)
 	for n := 0; slices.ContainsFunc(all, func(some []string) bool { return len(some) < each }); n++ {
 		id := fmt.Sprint(n)
-		if p := sharded.Place(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
+		if p := sharded.ShardOf(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
 			all[p] = append(all[p], id)
 		}
 	}

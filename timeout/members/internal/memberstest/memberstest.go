@@ -70,18 +70,18 @@ func isBusy(err error, ttl time.Duration) bool {
 	return ttl <= Short || errors.Is(err, context.DeadlineExceeded)
 }
 
-// places are the numbers of running tests.
+// prefixes are the numbers of running tests.
 var (
-	places sync.Map // of *testing.T
-	last   atomic.Int64
+	prefixes sync.Map // of *testing.T
+	last     atomic.Int64
 )
 
-// Place returns a name for the nodes of a test, and always the same one. The next run of the test has another: the
+// Prefix returns a name for the nodes of a test, and always the same one. The next run of the test has another: the
 // nodes of the one before may still be members.
-func Place(t *testing.T) string {
-	number, known := places.LoadOrStore(t, last.Add(1))
+func Prefix(t *testing.T) string {
+	number, known := prefixes.LoadOrStore(t, last.Add(1))
 	if !known {
-		t.Cleanup(func() { places.Delete(t) })
+		t.Cleanup(func() { prefixes.Delete(t) })
 	}
 	return fmt.Sprintf("%s-%d", t.Name(), number)
 }

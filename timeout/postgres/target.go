@@ -8,19 +8,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// place is the topic and the id of a task.
-type place struct {
+// target is the topic and the id of a task.
+type target struct {
 	topic *topic
 	id    string
 	index int // in the call's batch
 }
 
-// places are in the common order of locking rows, without duplicates.
-type places []place
+// targets are in the common order of locking rows, without duplicates.
+type targets []target
 
-// locate finds the topics of keys. It returns the places with an existing topic, in rounds. A key
+// locate finds the topics of keys. It returns the targets with an existing topic, in rounds. A key
 // named several times is in several rounds.
-func (e *Engine) locate(ctx context.Context, exec executor, n int, key func(int) engine.Key) ([]places, error) {
+func (e *Engine) locate(ctx context.Context, exec executor, n int, key func(int) engine.Key) ([]targets, error) {
 	var names []string
 	last := ""
 	for i := range n {
@@ -33,42 +33,42 @@ func (e *Engine) locate(ctx context.Context, exec executor, n int, key func(int)
 	if err != nil {
 		return nil, err
 	}
-	all := make(places, 0, n)
+	all := make(targets, 0, n)
 	for i := range n {
 		if k := key(i); found[k.Topic] != nil {
-			all = append(all, place{found[k.Topic], k.ID, i})
+			all = append(all, target{found[k.Topic], k.ID, i})
 		}
 	}
 	return all.rounds(), nil
 }
 
-func (p place) compare(other place) int {
-	return cmp.Or(cmp.Compare(p.topic.no, other.topic.no), cmp.Compare(p.id, other.id))
+func (t target) compare(other target) int {
+	return cmp.Or(cmp.Compare(t.topic.no, other.topic.no), cmp.Compare(t.id, other.id))
 }
 
-// rounds sorts the places, and puts each repetition of a key into a later round.
-func (ps places) rounds() []places {
-	slices.SortStableFunc(ps, place.compare)
-	var later places
-	first := ps[:0:len(ps)]
-	for _, p := range ps {
-		if len(first) > 0 && first[len(first)-1].compare(p) == 0 {
-			later = append(later, p)
+// rounds sorts the targets, and puts each repetition of a key into a later round.
+func (ts targets) rounds() []targets {
+	slices.SortStableFunc(ts, target.compare)
+	var later targets
+	first := ts[:0:len(ts)]
+	for _, t := range ts {
+		if len(first) > 0 && first[len(first)-1].compare(t) == 0 {
+			later = append(later, t)
 		} else {
-			first = append(first, p)
+			first = append(first, t)
 		}
 	}
 	if len(first) == 0 {
 		return nil
 	}
-	return append([]places{first}, later.rounds()...)
+	return append([]targets{first}, later.rounds()...)
 }
 
 // columns returns the topics' numbers and the ids.
-func (ps places) columns() (topics []int32, ids []string) {
-	topics, ids = make([]int32, len(ps)), make([]string, len(ps))
-	for i, p := range ps {
-		topics[i], ids[i] = p.topic.no, p.id
+func (ts targets) columns() (topics []int32, ids []string) {
+	topics, ids = make([]int32, len(ts)), make([]string, len(ts))
+	for i, t := range ts {
+		topics[i], ids[i] = t.topic.no, t.id
 	}
 	return topics, ids
 }
