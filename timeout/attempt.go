@@ -163,11 +163,11 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	outcome := w.conclude(a, topic, err)
 	outcome.Took = took
 	switch {
-	case err == nil || outcome.Anew && outcome.Error == "":
+	case err == nil || outcome.NewRun && outcome.Error == "":
 		w.counts.Done++
 	case w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
 		w.counts.Returned++
-		outcome.As, outcome.Due, outcome.After, outcome.Refund, outcome.Anew = Pending, time.Time{}, 0, true, false
+		outcome.As, outcome.Due, outcome.After, outcome.Release, outcome.NewRun = Pending, time.Time{}, 0, true, false
 	default:
 		w.counts.Failed++
 	}

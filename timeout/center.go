@@ -41,7 +41,7 @@ type Center struct {
 	workers     map[string]*worker
 	dispatchers map[string]*dispatcher
 	view        engine.View
-	began       time.Time         // when the beat that returned it began
+	began       time.Time         // when the heartbeat that returned it began
 	lonely      map[string]bool   // the topics with due tasks that nobody serves, if this node is the leader
 	bare        map[string]string // by topic, a node of the view that has its handler and makes no callbacks, unless told
 	unserved    []string          // the topics that the log has as unserved

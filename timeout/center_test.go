@@ -273,14 +273,14 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 		require.Empty(t, waiting.Error)
 		require.Zero(t, waiting.Attempts)
 		pass(20 * time.Minute)
-		require.Len(t, ran, 30, "twenty lives, half of them with a failure, none dead of all failures")
+		require.Len(t, ran, 30, "twenty runs, half of them with a failure, none dead of all failures")
 		for i, task := range seen {
 			require.Equal(t, version, task.Version)
 			switch i % 3 {
 			case 0, 2:
 				require.Equal(t, 1, task.Attempts)
 				require.Empty(t, task.Error)
-				require.Less(t, ran[i].Sub(task.Due), 300*time.Millisecond, "Due is that of this life")
+				require.Less(t, ran[i].Sub(task.Due), 300*time.Millisecond, "Due is that of this run")
 				if i > 0 {
 					wait := ran[i].Sub(ran[i-1])
 					require.GreaterOrEqual(t, wait, time.Minute, "no backoff, and nothing is early")
@@ -296,7 +296,7 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 		require.EqualValues(t, 10, s.Failed)
 		require.Zero(t, s.Dead)
 		require.Zero(t, s.Early)
-		require.EqualValues(t, 20, s.Late.Count, "of each life")
+		require.EqualValues(t, 20, s.Late.Count, "of each run")
 		require.Equal(t, timeout.None, r.state("1").State)
 	})
 }
@@ -343,7 +343,7 @@ func TestAgainWithADelayOutOfRangeIsAFailure(t *testing.T) {
 	})
 }
 
-func TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew(t *testing.T) {
+func TestATaskSetOrRemovedWhileItRunsHasNoNewRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
 		begun, free := make(chan string, 2), make(chan struct{})
@@ -369,7 +369,7 @@ func TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew(t *testing.T) {
 	})
 }
 
-func TestFeedbackCanBeginATaskAnew(t *testing.T) {
+func TestFeedbackCanBeginANewRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
 		tokens := make(chan timeout.Token, 2)
@@ -821,8 +821,8 @@ func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T)
 // belated answers with leases when nearly all of their time is over.
 type belated struct{ engine.Engine }
 
-func (e *belated) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := e.Engine.Expire(ctx, ask)
+func (e *belated) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Lease(ctx, ask)
 	if len(batch.Leased) > 0 {
 		time.Sleep(ask.Lease * 9 / 10)
 	}
@@ -849,13 +849,13 @@ func TestALeaseThatCameLateIsExtendedInTime(t *testing.T) {
 	})
 }
 
-// failing fails every call of Expire with outcomes, after it has settled them.
+// failing fails every call of Lease with outcomes, after it has settled them.
 type failing struct {
 	engine.Engine
 }
 
-func (e failing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := e.Engine.Expire(ctx, ask)
+func (e failing) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Lease(ctx, ask)
 	if err == nil && len(ask.Settle) > 0 {
 		err = errors.New("the answer is lost")
 	}
@@ -993,7 +993,7 @@ func TestFeedbackForADroppedTopicSettlesNothing(t *testing.T) {
 		for _, here := range []bool{true, false} {
 			r := newRig(t, timeout.Config{})
 			r.set("1", 0)
-			batch, err := r.engine.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+			batch, err := r.engine.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
 			require.NoError(t, err)
 			require.Len(t, batch.Leased, 1)
 			if here {
@@ -1026,11 +1026,11 @@ func TestGetAllTellsWhatIsNotThere(t *testing.T) {
 	})
 }
 
-// A task there could pass for the mark of a shard, and no program would open the engine again.
+// A task there could pass for the marker of a shard, and no program would open the engine again.
 func TestTheTopicOfMarksIsReserved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})
-		const want = "timeout: invalid argument: topic heartwheel.sharded is reserved for the marks of shards"
+		const want = "timeout: invalid argument: topic heartwheel.sharded is reserved for the markers of shards"
 		_, err := r.Set(t.Context(), timeout.Task{Topic: engine.Reserved, ID: "place", After: time.Hour})
 		require.EqualError(t, err, want)
 		_, err = r.SetAll(t.Context(), []timeout.Task{{Topic: engine.Reserved, ID: "place", After: time.Hour}})

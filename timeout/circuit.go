@@ -36,7 +36,7 @@ type circuit struct {
 	opened   time.Time                  // when the circuit opened; zero while it is closed
 	age      int                        // how many times it has opened and closed
 	until    time.Time                  // no further trial before, while it is open
-	trials   int                        // under way, without a verdict
+	trials   int                        // under way, without a result
 	claimant string                     // the caller that leases a task for a trial, or empty
 	claimed  time.Time                  // since when
 	turns    turns                      // of the trials
@@ -55,7 +55,7 @@ const (
 	// circuitUnwanted is how long after its time for a trial an open circuit is remembered at least.
 	circuitUnwanted = time.Minute
 
-	// trialTurns bounds how long a trial waits for the callers whose turn comes first: see patience. trialClaim bounds
+	// trialTurns bounds how long a trial waits for the callers whose turn comes first: see rankWait. trialClaim bounds
 	// how long a caller may look for a task to try.
 	trialTurns = time.Second
 	trialClaim = time.Second
@@ -218,14 +218,14 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	case c.trials >= maxTrials: // the end of one signals
 		return now.Add(max(c.wait, trialLast))
 	}
-	later := time.Duration(float64(c.patience()) * c.turns.rank(caller))
+	later := time.Duration(float64(c.rankWait()) * c.turns.rank(caller))
 	turn := c.until.Add(time.Millisecond + later)
 	if now.Before(turn) {
 		return turn
 	}
 	at := turn
 	for other, back := range c.next {
-		end := back.Add(c.patience() + later)
+		end := back.Add(c.rankWait() + later)
 		if other != caller && !back.Before(c.until) && back.Before(turn) && now.Before(end) && at.Before(end) {
 			at = end
 		}
@@ -233,8 +233,8 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	return at
 }
 
-// patience bounds how long a trial waits for the callers whose turn comes first.
-func (c *circuit) patience() time.Duration { return min(trialTurns, c.wait/10) }
+// rankWait bounds how long a trial waits for the callers whose turn comes first.
+func (c *circuit) rankWait() time.Duration { return min(trialTurns, c.wait/10) }
 
 // mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
 func (c *circuit) mayCall(caller string, now time.Time) bool {
@@ -303,12 +303,12 @@ func (v *visit) leave(failure error) {
 	v.end(failure, true)
 }
 
-// judge tells the circuit of a call, also before its end. Only the first verdict counts.
+// judge tells the circuit of a call, also before its end. Only the first result counts.
 func (v *visit) judge(failure error) {
 	v.end(failure, false)
 }
 
-// end takes a verdict, and counts a call out that is over. A failure from before the circuit opened or closed says
+// end takes a result, and counts a call out that is over. A failure from before the circuit opened or closed says
 // nothing new, and that of a trial leaves it open.
 func (v *visit) end(failure error, over bool) {
 	c, now := v.circuit, time.Now()
@@ -365,7 +365,7 @@ func (c *circuit) putOff(caller string, now time.Time) time.Duration {
 	if !c.opened.IsZero() {
 		longest = max(longest, now.Sub(c.opened))
 		maps.DeleteFunc(c.next, func(other string, at time.Time) bool {
-			return at.Before(c.until) || !now.Before(at.Add(2*c.patience())) || other == caller && !at.After(now)
+			return at.Before(c.until) || !now.Before(at.Add(2*c.rankWait())) || other == caller && !at.After(now)
 		})
 		c.turns.join(caller, now)
 		at := c.turnOf(caller, now)

@@ -56,8 +56,8 @@ func (h *held) List(ctx context.Context, query timeout.Query) (timeout.Page, err
 	return through(h, page, err)
 }
 
-func (h *held) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := h.Engine.Expire(ctx, ask)
+func (h *held) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := h.Engine.Lease(ctx, ask)
 	return through(h, batch, err)
 }
 

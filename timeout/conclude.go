@@ -15,14 +15,14 @@ import (
 // schedule is that of Topic.Every, or nil. The engine's clock shows now, or a little more.
 func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, failure error) engine.Outcome {
 	if after, again := againDelay(failure); again {
-		return engine.Outcome{As: Pending, After: after, Anew: true}
+		return engine.Outcome{As: Pending, After: after, NewRun: true}
 	}
 	var next time.Time // when a periodic task runs again
 	if schedule != nil {
 		next = schedule.Next(task.Due, now)
 	}
 	if failure == nil && schedule != nil {
-		return engine.Outcome{As: Pending, Due: next, Anew: true}
+		return engine.Outcome{As: Pending, Due: next, NewRun: true}
 	}
 	if failure == nil {
 		return engine.Outcome{As: Done}
@@ -37,7 +37,7 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 	}
 	switch last := task.Attempts >= attemptsOf(topic); {
 	case schedule != nil && (last || !now.Add(wait).Before(next)):
-		return engine.Outcome{As: Pending, Due: next, Anew: true, Error: cmp.Or(text, "timeout: failed")}
+		return engine.Outcome{As: Pending, Due: next, NewRun: true, Error: cmp.Or(text, "timeout: failed")}
 	case last:
 		return engine.Outcome{As: Dead, Error: text}
 	}
@@ -65,9 +65,9 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 	return &schedule, err
 }
 
-// outlived returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
+// expired returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
 // whether it is one. Engines lease such a task once more: they leave its runs to the center.
-func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
+func expired(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
 	if schedule == nil || one.Attempts <= attemptsOf(topic) {
 		return engine.Outcome{}, false
 	}

@@ -33,43 +33,43 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 			end := func(err error) engine.Outcome { return conclude(topic, schedule, task, now, err) }
 			name := fmt.Sprintf("late=%v/attempts=%d", late, attempts)
 
-			anew := engine.Outcome{As: Pending, Due: next, Anew: true}
-			require.Equal(t, anew, end(nil), name)
-			require.Equal(t, engine.Outcome{As: Pending, After: time.Hour, Anew: true}, end(Again(time.Hour)), name)
+			newRun := engine.Outcome{As: Pending, Due: next, NewRun: true}
+			require.Equal(t, newRun, end(nil), name)
+			require.Equal(t, engine.Outcome{As: Pending, After: time.Hour, NewRun: true}, end(Again(time.Hour)), name)
 			require.Equal(t, engine.Outcome{As: Dead, Error: "broken"}, end(Permanent(failure)), name)
 
-			anew.Error = "broken"
+			newRun.Error = "broken"
 			until := next.Sub(now)
-			require.Equal(t, anew, end(RetryAfter(failure, until)), name)
+			require.Equal(t, newRun, end(RetryAfter(failure, until)), name)
 			if attempts == 3 {
-				require.Equal(t, anew, end(failure), name)
-				require.Equal(t, anew, end(RetryAfter(failure, 0)), name)
+				require.Equal(t, newRun, end(failure), name)
+				require.Equal(t, newRun, end(RetryAfter(failure, 0)), name)
 			} else {
 				require.Equal(t, engine.Outcome{As: Pending, After: until - soon, Error: "broken"}, end(RetryAfter(failure, until-soon)), name)
 			}
-			if o := end(failure); !o.Anew {
+			if o := end(failure); !o.NewRun {
 				require.True(t, now.Add(o.After).Before(next), name)
 			}
-			anew.Error = "timeout: failed"
-			require.Equal(t, anew, end(RetryAfter(errors.New(""), time.Hour)), name)
+			newRun.Error = "timeout: failed"
+			require.Equal(t, newRun, end(RetryAfter(errors.New(""), time.Hour)), name)
 		}
 	}
 }
 
 // An engine leases a task whose topic has fewer retries now than when the task failed.
-func TestOnlyRunsOfPeriodicTasksAreOutlived(t *testing.T) {
+func TestOnlyRunsOfPeriodicTasksExpire(t *testing.T) {
 	topic := Topic{Name: "t", Every: "1m", Retries: 2}
 	schedule, err := scheduleOf(topic)
 	require.NoError(t, err)
 	now := time.UnixMilli(1_800_000_000_000)
 	for attempts, over := range map[int]bool{1: false, 3: false, 4: true, 5: true} {
 		one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: attempts}, Token: Token{Part: "p", Lease: 7}}
-		_, is := outlived(topic, nil, one, now)
+		_, is := expired(topic, nil, one, now)
 		require.False(t, is)
-		outcome, is := outlived(topic, schedule, one, now)
+		outcome, is := expired(topic, schedule, one, now)
 		require.Equal(t, over, is)
 		if over {
-			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), Anew: true, Error: "timeout: a lease ended"}, outcome)
+			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)
 		}
 	}
 }

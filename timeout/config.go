@@ -66,8 +66,8 @@ type Config struct {
 	// Members says which nodes there are. Nil means the engine.
 	Members engine.Members
 
-	// TTL is how long a node may be silent before others get its slots; it beats every third of
-	// TTL. Its leases go on until Topic.Lease has passed. If no beat succeeds for that long, it runs
+	// TTL is how long a node may be silent before others get its slots; it sends a heartbeat every third of
+	// TTL. Its leases go on until Topic.Lease has passed. If no heartbeat succeeds for that long, it runs
 	// nothing of topics with limits for all nodes. Zero means 10s; less than 300ms is an error.
 	TTL time.Duration
 

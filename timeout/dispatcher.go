@@ -17,8 +17,8 @@ const (
 	// dispatchMost is the greatest number of tasks that a dispatcher leases by one call.
 	dispatchMost = 1000
 
-	// pullPatience is how long a Pull without Wait waits for a part of the engine, if there are others.
-	pullPatience = 2 * time.Second
+	// pullTimeout is how long a Pull without Wait waits for a part of the engine, if there are others.
+	pullTimeout = 2 * time.Second
 )
 
 // dispatcher leases the due tasks of a topic for requests by Pull. However many requests wait, one
@@ -74,7 +74,7 @@ func (d *dispatcher) idle() bool {
 // held.
 func (d *dispatcher) hasLooked(r *request, now time.Time) bool {
 	return r.looked || !slices.ContainsFunc(d.parts, func(p *part) bool {
-		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullPatience || !d.others(p))
+		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullTimeout || !d.others(p))
 		return !p.idle && p.looked <= r.since && answers
 	})
 }
@@ -94,7 +94,7 @@ func (d *dispatcher) dismissLooked(now time.Time) {
 }
 
 // errSilent is the error of a Pull if no part of the engine answers in time.
-var errSilent = fmt.Errorf("timeout: no part of the engine has answered within %v", pullPatience)
+var errSilent = fmt.Errorf("timeout: no part of the engine has answered within %v", pullTimeout)
 
 // serve asks the parts of the engine until no request waits.
 func (d *dispatcher) serve() {
@@ -147,11 +147,11 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 		switch {
 		case p.idle:
 		case p.isSilent(now): // the others go on
-			if left := pullPatience - now.Sub(p.begun); left > 0 {
+			if left := pullTimeout - now.Sub(p.begun); left > 0 {
 				wait = min(wait, left)
 			}
 		case p.calls > 0:
-			return nil, ask, min(wait, askPatience-now.Sub(p.begun))
+			return nil, ask, min(wait, askTimeout-now.Sub(p.begun))
 		case now.Before(p.until):
 			wait = min(wait, p.until.Sub(now))
 		case now.Before(p.look):
@@ -173,7 +173,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 	asked.looking = d.begun
 	d.beginCall(asked, now)
 	asked.asked += ask.Max
-	asked.look = now.Add(d.c.poll()) // earlier hints are answered by this call, later ones still count
+	asked.look = now.Add(d.c.poll()) // earlier wakes are answered by this call, later ones still count
 	return asked, ask, 0
 }
 
@@ -182,7 +182,7 @@ func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time
 func (d *dispatcher) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	batch, err := d.c.engine.Expire(ctx, ask)
+	batch, err := d.c.engine.Lease(ctx, ask)
 	if errors.Is(err, ErrNotFound) {
 		d.c.forget(d.name)
 	}
@@ -218,7 +218,7 @@ func (d *dispatcher) settle(outcomes []engine.Outcome) {
 // returns their outcomes. d.mu must be held.
 func (d *dispatcher) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
-		outcome, over := outlived(d.topic, d.schedule, one, batch.Now)
+		outcome, over := expired(d.topic, d.schedule, one, batch.Now)
 		if over {
 			d.counts.gaveUp(outcome)
 			ended = append(ended, outcome)

@@ -5,12 +5,12 @@ import "time"
 // duplicateEvery is how often a node logs that another one has its name.
 const duplicateEvery = time.Minute
 
-// duplicate is another running node with this node's name, as the beats of one run find it. The record
-// of a predecessor that was killed is found once, by the first beat: that is no duplicate.
+// duplicate is another running node with this node's name, as the heartbeats of one run find it. The record
+// of a predecessor that was killed is found once, by the first heartbeat: that is no duplicate.
 type duplicate struct {
-	keep time.Duration // how long a duplicate runs after the last beat that found it
+	keep time.Duration // how long a duplicate runs after the last heartbeat that found it
 
-	beaten bool
+	sent   bool
 	run    string    // of the duplicate; empty if there is none
 	since  time.Time // when it was first found
 	seen   time.Time // when it was last found
@@ -26,10 +26,10 @@ const (
 	duplicateGone
 )
 
-// met notes the other run of the answer to a beat.
+// met notes the other run of the answer to a heartbeat.
 func (t *duplicate) met(other string, now time.Time) duplicateNews {
-	first := !t.beaten
-	t.beaten = true
+	first := !t.sent
+	t.sent = true
 	switch {
 	case other != "" && !first:
 		if t.run == "" {

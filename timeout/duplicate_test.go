@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestADuplicateIsWhoGoesOnBeating(t *testing.T) {
+func TestADuplicateIsWhoGoesOnWithHeartbeats(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	type beat struct {
+	type heartbeat struct {
 		after time.Duration
 		other string
 		news  duplicateNews
 		run   string
 	}
-	for name, beats := range map[string][]beat{
+	for name, heartbeats := range map[string][]heartbeat{
 		"nobody":      {{0, "", duplicateSame, ""}, {3 * time.Second, "", duplicateSame, ""}},
 		"predecessor": {{0, "a", duplicateSame, ""}, {3 * time.Second, "", duplicateSame, ""}, {time.Minute, "", duplicateSame, ""}},
 		"came first":  {{0, "a", duplicateSame, ""}, {3 * time.Second, "a", duplicateRuns, "a"}},
@@ -23,7 +23,7 @@ func TestADuplicateIsWhoGoesOnBeating(t *testing.T) {
 			{0, "", duplicateSame, ""},
 			{3 * time.Second, "a", duplicateRuns, "a"},
 			{6 * time.Second, "a", duplicateSame, "a"},
-			{9 * time.Second, "", duplicateSame, "a"}, // it beats less often
+			{9 * time.Second, "", duplicateSame, "a"}, // it sends heartbeats less often
 			{12 * time.Second, "a", duplicateSame, "a"},
 			{63*time.Second - 1, "a", duplicateSame, "a"},
 			{63 * time.Second, "a", duplicateRuns, "a"},
@@ -36,7 +36,7 @@ func TestADuplicateIsWhoGoesOnBeating(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := duplicate{keep: 20 * time.Second}
-			for _, b := range beats {
+			for _, b := range heartbeats {
 				require.Equal(t, b.news, other.met(b.other, start.Add(b.after)), b.after)
 				require.Equal(t, b.run, other.run, b.after)
 			}

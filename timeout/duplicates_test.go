@@ -58,7 +58,7 @@ func TestARestartUnderTheSameNameIsNoDuplicate(t *testing.T) {
 		e, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
-		_, err = e.Beat(t.Context(), engine.Node{Name: "a", Run: "killed"}, 10*time.Second)
+		_, err = e.Heartbeat(t.Context(), engine.Node{Name: "a", Run: "killed"}, 10*time.Second)
 		require.NoError(t, err)
 		pass(3 * time.Second)
 		var log logtest.Log

@@ -178,7 +178,7 @@ func TestARunThatKillsItsNodesIsGivenUpToo(t *testing.T) {
 		_, err = store.Set(ctx, []timeout.Task{{Topic: "orders", ID: "1"}})
 		require.NoError(t, err)
 		for attempt := 1; attempt <= 2; attempt++ {
-			batch, err := store.Expire(ctx, engine.Ask{Topic: "orders", Node: "dead", Max: 1, Lease: time.Second})
+			batch, err := store.Lease(ctx, engine.Ask{Topic: "orders", Node: "dead", Max: 1, Lease: time.Second})
 			require.NoError(t, err)
 			require.Len(t, batch.Leased, 1)
 			require.Equal(t, attempt, batch.Leased[0].Attempts)

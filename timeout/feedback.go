@@ -43,7 +43,7 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 // the outcome depends on it.
 func (c *Center) outcomeOf(ctx context.Context, topic Topic, token Token, failure error) (outcome engine.Outcome, err error) {
 	if errors.Is(failure, ErrStopping) {
-		return engine.Outcome{Token: bare(token), As: Pending, Refund: true}, nil
+		return engine.Outcome{Token: bare(token), As: Pending, Release: true}, nil
 	}
 	schedule, err := scheduleOf(topic)
 	if err != nil {

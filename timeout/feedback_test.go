@@ -72,8 +72,8 @@ func (e *skewed) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(e.ahead), err
 }
 
-func (e *skewed) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := e.Engine.Expire(ctx, ask)
+func (e *skewed) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Lease(ctx, ask)
 	batch.Now = batch.Now.Add(e.ahead)
 	if !batch.Next.IsZero() {
 		batch.Next = batch.Next.Add(e.ahead)

@@ -60,12 +60,12 @@ func unextended(t *testing.T, e engine.Engine, handler timeout.Handler) {
 	ctx, cancel := context.WithCancel(t.Context())
 	all.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(flawLease / 10) {
-			batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: flawLease})
+			batch, err := e.Lease(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: flawLease})
 			for _, leased := range batch.Leased {
 				all.Go(func() {
 					_ = handler(ctx, leased.Task)
 					done := []engine.Outcome{{Token: leased.Token, As: timeout.Done}}
-					_, _ = e.Expire(context.WithoutCancel(ctx), engine.Ask{Topic: "orders", Settle: done})
+					_, _ = e.Lease(context.WithoutCancel(ctx), engine.Ask{Topic: "orders", Settle: done})
 				})
 			}
 			if err != nil {

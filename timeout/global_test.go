@@ -163,7 +163,7 @@ func TestARescueKeepsTheGlobalLimit(t *testing.T) {
 // silent are members that nobody can reach.
 type silent struct{}
 
-func (silent) Beat(context.Context, engine.Node, time.Duration) (engine.View, error) {
+func (silent) Heartbeat(context.Context, engine.Node, time.Duration) (engine.View, error) {
 	return engine.View{}, errors.New("silent")
 }
 func (silent) Leave(context.Context, string) error { return nil }
@@ -224,13 +224,13 @@ func TestANodeThatLosesItsPartHandsBackWhatItHasNotBegun(t *testing.T) {
 	})
 }
 
-// severed are members that a node can be cut off from: its beats fail, or hang.
+// severed are members that a node can be cut off from: its heartbeats fail, or hang.
 type severed struct {
 	engine.Members
 	off, hang atomic.Bool
 }
 
-func (s *severed) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (s *severed) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if s.hang.Load() {
 		<-ctx.Done()
 		return engine.View{}, context.Cause(ctx)
@@ -238,7 +238,7 @@ func (s *severed) Beat(ctx context.Context, node engine.Node, ttl time.Duration)
 	if s.off.Load() {
 		return engine.View{}, errors.New("severed")
 	}
-	return s.Members.Beat(ctx, node, ttl)
+	return s.Members.Heartbeat(ctx, node, ttl)
 }
 
 // A node that can't reach the members keeps its slots, while another one has them, too. That is good for
@@ -297,14 +297,14 @@ func (s *stopped) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	return s.Engine.Topics(ctx)
 }
 
-func (s *stopped) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (s *stopped) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	s.wait()
-	return s.Engine.Beat(ctx, node, ttl)
+	return s.Engine.Heartbeat(ctx, node, ttl)
 }
 
-func (s *stopped) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *stopped) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	s.wait()
-	return s.Engine.Expire(ctx, ask)
+	return s.Engine.Lease(ctx, ask)
 }
 
 func (s *stopped) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
@@ -313,7 +313,7 @@ func (s *stopped) Extend(ctx context.Context, tokens []timeout.Token, lease time
 }
 
 // crew is nodes with a limit of 16 tasks of half a second, and more tasks than they can run. They come a second after each
-// other, so they beat at different times, and no handler is under way when another node learns of a change.
+// other, so their heartbeats are at different times, and no handler is under way when another node learns of a change.
 type crew struct {
 	*testing.T
 	gauge
@@ -363,7 +363,7 @@ func (c *crew) runs(d time.Duration, least int) {
 
 // Others count the node out after the TTL of 10 s. From then on it begins nothing, and they run all. Later it is a member
 // again.
-func TestTheGlobalLimitHoldsWhileTheBeatsOfANodeFail(t *testing.T) {
+func TestTheGlobalLimitHoldsWhileTheHeartbeatsOfANodeFail(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Second, 40 * time.Second} {
 		for _, hang := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
@@ -477,15 +477,15 @@ func TestTheGlobalRateHoldsWhileANodeJoins(t *testing.T) {
 	})
 }
 
-// late is an engine that answers late: an Expire after it has leased, the others before they ask.
+// late is an engine that answers late: a Lease after it has leased, the others before they ask.
 type late struct {
 	engine.Engine
-	expire, rest time.Duration
+	lease, rest time.Duration
 }
 
-func (l *late) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := l.Engine.Expire(ctx, ask)
-	time.Sleep(l.expire)
+func (l *late) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := l.Engine.Lease(ctx, ask)
+	time.Sleep(l.lease)
 	return batch, err
 }
 
@@ -494,13 +494,13 @@ func (l *late) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	return l.Engine.Topics(ctx)
 }
 
-func (l *late) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (l *late) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	select {
 	case <-time.After(l.rest):
 	case <-ctx.Done():
 		return engine.View{}, ctx.Err()
 	}
-	return l.Engine.Beat(ctx, node, ttl)
+	return l.Engine.Heartbeat(ctx, node, ttl)
 }
 
 // What comes with the answer of such an ask goes back, and is run when the node has its part again.
@@ -511,7 +511,7 @@ func TestANodeWhosePartEndsDuringAnAskRunsAllLater(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = kept.Close() })
 			members := &severed{Members: kept}
-			a := rigOn(t, &late{Engine: kept, expire: 50 * time.Millisecond}, timeout.Config{Node: "a", Members: members, Topic: timeout.Topic{GlobalConcurrency: 16}})
+			a := rigOn(t, &late{Engine: kept, lease: 50 * time.Millisecond}, timeout.Config{Node: "a", Members: members, Topic: timeout.Topic{GlobalConcurrency: 16}})
 			require.NoError(t, a.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
 			pass(time.Second + off)
 			tasks := 0
@@ -561,7 +561,7 @@ func TestTheGlobalLimitHoldsBesideANodeWithALongerTTL(t *testing.T) {
 	})
 }
 
-// The beats of a node fail when another one joins, and then the topic gets its limit.
+// The heartbeats of a node fail when another one joins, and then the topic gets its limit.
 func TestAGlobalLimitSetWhileANodeJoinsHolds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newCrew(t)

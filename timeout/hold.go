@@ -18,9 +18,9 @@ import (
 const (
 	// While a worker holds, it looks at one page of waiting tasks per searchEvery. After the last due task it
 	// looks at the following ones after CircuitWait. After as long as all pages took, it looks at all again, since a
-	// task may have been set to a time before: not before CircuitWait, and not later than searchAnew.
-	searchEvery = time.Second
-	searchAnew  = 5 * time.Minute
+	// task may have been set to a time before: not before CircuitWait, and not later than searchRestart.
+	searchEvery   = time.Second
+	searchRestart = 5 * time.Minute
 
 	// metFor is how long a worker does not hold after it has met a task with a callback of its own.
 	metFor = 5 * time.Minute
@@ -46,10 +46,10 @@ type hold struct {
 	putOff []putOff  // the tasks put off, and not back
 	back   time.Time // see pace
 
-	cursor string    // of the page of waiting tasks to look at next
-	search time.Time // when to look at it
-	begun  time.Time // when the first page was looked at
-	anew   time.Time // when to begin with the first page again; zero until the last due task is looked at
+	cursor  string    // of the page of waiting tasks to look at next
+	search  time.Time // when to look at it
+	begun   time.Time // when the first page was looked at
+	restart time.Time // when to begin with the first page again; zero until the last due task is looked at
 }
 
 // leasing is how many tasks a worker may lease.
@@ -351,11 +351,11 @@ func (w *worker) seeks(now time.Time) (query engine.Query, holds, due bool) {
 	h := &w.hold
 	holds = !w.stopping && h.leases != leaseAny && !h.own && (!h.unable || !h.stranded.IsZero())
 	if !holds {
-		h.cursor, h.search, h.anew = "", time.Time{}, time.Time{}
+		h.cursor, h.search, h.restart = "", time.Time{}, time.Time{}
 		return query, false, false
 	}
-	if !h.anew.IsZero() && !now.Before(h.anew) {
-		h.cursor, h.anew = "", time.Time{}
+	if !h.restart.IsZero() && !now.Before(h.restart) {
+		h.cursor, h.restart = "", time.Time{}
 	}
 	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor, OmitPayload: true}, true, !now.Before(h.search)
 }
@@ -388,7 +388,7 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 	}
 	if page.Next != "" && last {
 		h.cursor, h.search = page.Next, now.Add(searchEvery)
-	} else if h.anew.IsZero() {
-		h.anew = now.Add(min(max(now.Sub(h.begun), w.c.cfg.CircuitWait), searchAnew))
+	} else if h.restart.IsZero() {
+		h.restart = now.Add(min(max(now.Sub(h.begun), w.c.cfg.CircuitWait), searchRestart))
 	}
 }

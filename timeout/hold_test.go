@@ -25,8 +25,8 @@ type counted struct {
 	asked, leased atomic.Int64
 }
 
-func (c *counted) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	batch, err := c.Engine.Expire(ctx, ask)
+func (c *counted) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := c.Engine.Lease(ctx, ask)
 	c.asked.Add(1)
 	c.leased.Add(int64(len(batch.Leased)))
 	return batch, err

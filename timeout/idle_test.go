@@ -16,11 +16,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// teller is an engine with a Wake in the hands of the test. It counts the calls of Expire.
+// teller is an engine with a Wake in the hands of the test. It counts the calls of Lease.
 type teller struct {
 	engine.Engine
 	asks   atomic.Int64
-	paused atomic.Bool // Expire waits for resume before it answers
+	paused atomic.Bool // Lease waits for resume before it answers
 	resume chan struct{}
 	ends   chan error // for Wake to return
 
@@ -56,17 +56,17 @@ func (e *teller) tell(topic string) {
 	}
 }
 
-// Expire may wait with its answer.
-func (e *teller) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease may wait with its answer.
+func (e *teller) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	e.asks.Add(1)
-	batch, err := e.Engine.Expire(ctx, ask)
+	batch, err := e.Engine.Lease(ctx, ask)
 	if ask.Max > 0 && e.paused.CompareAndSwap(true, false) {
 		<-e.resume
 	}
 	return batch, err
 }
 
-// asked counts the calls of Expire in some time.
+// asked counts the calls of Lease in some time.
 func (e *teller) asked(d time.Duration) int64 {
 	before := e.asks.Load()
 	pass(d)

@@ -14,15 +14,15 @@ import (
 // The limits of a topic for all nodes are dealt with its slots: no store is asked. A node knows its slots, so it knows its
 // part, and the parts of all nodes of one view are the whole. Nodes may have different views for a while, so not all slots
 // of a node count:
-//   - All count until Config.TTL after its last good beat began, and then none. No other node can have counted it out
-//     before.
+//   - All count until Config.TTL after its last good heartbeat began, and then none. No other node can have counted it
+//     out before.
 //   - If another node has a smaller part now, and may not know it yet, a new slot counts once it has been this node's for
-//     the longest TTL of all nodes: until a beat that began so long after the answer that gave it. By then the other one
-//     has learned of it, or none of its slots counts. If a node has gone, its slots count for others at once. A node that
-//     is alone waits for nobody.
+//     the longest TTL of all nodes: until a heartbeat that began so long after the answer that gave it. By then the
+//     other one has learned of it, or none of its slots counts. If a node has gone, its slots count for others at
+//     once. A node that is alone waits for nobody.
 //
 // So a part of the limits may be unused for a TTL after a node has come. More than the limits may be in use if a node comes
-// and goes between two beats of another, until that one's next beat.
+// and goes between two heartbeats of another, until that one's next heartbeat.
 
 // allowed returns how many tasks of a topic a node may run at the same time, and how many it may
 // begin in a second: by the topic's limits of a node, and the parts of those for all nodes that
@@ -72,9 +72,9 @@ func shareOf(topic Topic, node string, owners []string) (places int, share float
 // the machine is suspended.
 func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Before(end.Round(0)) }
 
-// assign takes the owners of the topic's slots by the view of a beat that began then. ownersOf knows how many slots there are,
-// and how many had owners; it returns nil if they are as before. Without any owners the worker asks for all slots. If it may
-// have to wait for others, it waits so long.
+// assign takes the owners of the topic's slots by the view of a heartbeat that began then. ownersOf knows how many
+// slots there are, and how many had owners; it returns nil if they are as before. Without any owners the worker asks
+// for all slots. If it may have to wait for others, it waits so long.
 func (w *worker) assign(ownersOf func(slots, had int) []string, gone func(node string) bool, began time.Time, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

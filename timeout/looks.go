@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// askPatience is how long a part of the engine may take for an answer before the others get the room for the tasks
+	// askTimeout is how long a part of the engine may take for an answer before the others get the room for the tasks
 	// that it was asked for.
-	askPatience = 250 * time.Millisecond
+	askTimeout = 250 * time.Millisecond
 
 	// partsEvery is how often the engine is asked which parts it has: a server of a Cluster can take slots over.
 	partsEvery = time.Second
@@ -62,7 +62,7 @@ type part struct {
 }
 
 // isSilent reports whether an answer takes long.
-func (p *part) isSilent(now time.Time) bool { return p.calls > 0 && now.Sub(p.begun) >= askPatience }
+func (p *part) isSilent(now time.Time) bool { return p.calls > 0 && now.Sub(p.begun) >= askTimeout }
 
 // attach makes l the looks at a topic.
 func (l *looks) attach(c *Center, name string) {
@@ -163,7 +163,7 @@ func (l *looks) forgo(now time.Time) (freed int, wait time.Duration) {
 			freed += p.asked
 			p.asked = 0
 		default:
-			wait = min(wait, askPatience-now.Sub(p.begun))
+			wait = min(wait, askTimeout-now.Sub(p.begun))
 		}
 	}
 	return freed, wait
@@ -185,8 +185,8 @@ func (l *looks) lookAt(p *part, at time.Time) {
 	}
 }
 
-// told makes serve look: somebody may have set a task.
-func (l *looks) told() {
+// woken makes serve look: somebody may have set a task.
+func (l *looks) woken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookNow()

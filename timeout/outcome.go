@@ -82,7 +82,7 @@ func RetryDelay(err error) (time.Duration, bool) {
 
 // Again returns an error for a Handler whose task has succeeded and is to run again: a periodic
 // task. It is no failure: nothing waits for a backoff, no circuit counts it, and Stats counts the
-// attempt as Done. The task begins a new life d from now, by the engine's clock. Attempts begin at 1
+// attempt as Done. The task begins a new run d from now, by the engine's clock. Attempts begin at 1
 // again, the error of an earlier attempt is gone, and Task.Due is the new action time. The key,
 // Task.Version, the payload and the callback stay. So Key and Version name the set, and Due tells
 // its runs apart. A set, a removal or a dropped topic meanwhile wins: then Again changes nothing.

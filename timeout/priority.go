@@ -109,9 +109,9 @@ func (a *fairQueue) keeps(t *flow, wants int, now time.Time) bool {
 	return true
 }
 
-// giveBack returns a place. wants is how many the topic can still use. The place goes to a waiting topic,
+// release returns a place. wants is how many the topic can still use. The place goes to a waiting topic,
 // if there is one.
-func (a *fairQueue) giveBack(t *flow, wants int, now time.Time) {
+func (a *fairQueue) release(t *flow, wants int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count(now)

@@ -145,14 +145,14 @@ func (c *Center) Release(ctx context.Context, leased ...Leased) error {
 // unbegun returns the outcomes of tasks that nobody has begun.
 func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 	for i := range leased {
-		outcomes = append(outcomes, engine.Outcome{Token: bare(leased[i].Token), As: Pending, Refund: true})
+		outcomes = append(outcomes, engine.Outcome{Token: bare(leased[i].Token), As: Pending, Release: true})
 	}
 	return outcomes
 }
 
 // settle tells the engine of outcomes, and reports which leases had not ended. Those of a dropped topic have.
 func (c *Center) settle(ctx context.Context, topic string, outcomes ...engine.Outcome) (settled []bool, err error) {
-	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
+	batch, err := c.engine.Lease(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
 	if errors.Is(err, ErrNotFound) {
 		return make([]bool, len(outcomes)), nil
 	}

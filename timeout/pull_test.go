@@ -325,16 +325,16 @@ func TestAPullOfATopicMadeJustNowHearsOfTasks(t *testing.T) {
 	})
 }
 
-// countingEngine counts the calls of Expire. They wait for gate, if there is one.
+// countingEngine counts the calls of Lease. They wait for gate, if there is one.
 type countingEngine struct {
 	engine.Engine
 	calls atomic.Int32
 	gate  chan struct{}
 }
 
-func (e *countingEngine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e *countingEngine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	e.calls.Add(1)
-	batch, err := e.Engine.Expire(ctx, ask)
+	batch, err := e.Engine.Lease(ctx, ask)
 	if e.gate != nil {
 		<-e.gate
 	}
@@ -553,16 +553,16 @@ func TestARetryThatIsToldToAnotherNodeIsNoFigureOfThat(t *testing.T) {
 	})
 }
 
-// The leader sweeps all topics, also those that it does not serve.
-func TestDeadTasksThatAreSweptAreCountedForPulledTopics(t *testing.T) {
+// The leader purges all topics, also those that it does not serve.
+func TestDeadTasksThatArePurgedAreCountedForPulledTopics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := pullRig(t, timeout.Topic{Retries: -1, RetainDead: time.Minute})
 		r.set("1", 0)
 		require.True(t, r.tell(r.pull(1, time.Minute)[0].Token, errors.New("broken")))
-		require.Zero(t, r.stats().Swept)
+		require.Zero(t, r.stats().Purged)
 		pass(5 * time.Minute)
 		require.EqualValues(t, 1, r.stats().Dead)
-		require.EqualValues(t, 1, r.stats().Swept)
+		require.EqualValues(t, 1, r.stats().Purged)
 	})
 }
 

@@ -175,7 +175,7 @@ func (w *worker) release(a *attempt, count *uint64, after time.Duration) {
 		return
 	}
 	*count++
-	outcome := engine.Outcome{Token: a.Token, As: Pending, After: after, Refund: true}
+	outcome := engine.Outcome{Token: a.Token, As: Pending, After: after, Release: true}
 	if after == 0 {
 		outcome.Due = a.Due
 	}
@@ -186,7 +186,7 @@ func (w *worker) release(a *attempt, count *uint64, after time.Duration) {
 func (w *worker) leave(useful int) {
 	w.workers--
 	if w.c.fairQueue.limit > 0 {
-		w.c.fairQueue.giveBack(&w.flow, useful, time.Now())
+		w.c.fairQueue.release(&w.flow, useful, time.Now())
 	}
 	if w.workers == 0 && w.quiet != nil {
 		close(w.quiet)

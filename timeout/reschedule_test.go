@@ -98,7 +98,7 @@ func wait(t *testing.T, e engine.Engine, n int) {
 	}
 	_, err = e.Set(t.Context(), tasks)
 	require.NoError(t, err)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: n, Lease: time.Minute})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: n, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, n)
 	settle(t, e, batch.Leased, time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -108,9 +108,9 @@ func settle(t *testing.T, e engine.Engine, leased []engine.Leased, due time.Time
 	t.Helper()
 	var outcomes []engine.Outcome
 	for _, one := range leased {
-		outcomes = append(outcomes, engine.Outcome{Token: one.Token, As: engine.Pending, Due: due, Anew: true})
+		outcomes = append(outcomes, engine.Outcome{Token: one.Token, As: engine.Pending, Due: due, NewRun: true})
 	}
-	_, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Settle: outcomes})
+	_, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Settle: outcomes})
 	require.NoError(t, err)
 }
 
@@ -165,7 +165,7 @@ func TestATaskThatWaitsByTheOldScheduleAfterTheChangeMovesToo(t *testing.T) {
 		require.NoError(t, err)
 		_, err = inner.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
 		require.NoError(t, err)
-		batch, err := inner.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "other", Max: 1, Lease: time.Minute})
+		batch, err := inner.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "other", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		r := rigOn(t, inner, timeout.Config{TTL: 9 * time.Second})
 		pass(time.Second)

@@ -36,7 +36,7 @@ func two(t *testing.T, topic timeout.Topic, free <-chan struct{}) (hangs, works 
 	return hangs, works, ran
 }
 
-// The first node goes on beating and keeps its slots. Only the tasks in its handlers wait.
+// The first node goes on with its heartbeats and keeps its slots. Only the tasks in its handlers wait.
 func TestWhatANodeThatHangsHasIsRunByAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -181,7 +181,7 @@ type assigner struct {
 	owner atomic.Value
 }
 
-func (m *assigner) Beat(context.Context, engine.Node, time.Duration) (engine.View, error) {
+func (m *assigner) Heartbeat(context.Context, engine.Node, time.Duration) (engine.View, error) {
 	return engine.View{Nodes: []engine.Node{{Name: m.owner.Load().(string)}}}, nil
 }
 

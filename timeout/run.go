@@ -17,14 +17,14 @@ import (
 const leaveTimeout = 3 * time.Second
 
 // lookShare limits the share of time spent on looks at all topics and nodes. After a look, Run
-// waits lookShare times as long as the look took, or until the next beat.
+// waits lookShare times as long as the look took, or until the next heartbeat.
 const lookShare = 5
 
-// With little to do, Upkeep takes at most the upkeepShare-th part of the time, but comes after upkeepMost
+// With little to do, Maintain takes at most the maintainShare-th part of the time, but comes after maintainMost
 // at the latest.
 const (
-	upkeepShare = 1000
-	upkeepMost  = 15 * time.Second
+	maintainShare = 1000
+	maintainMost  = 15 * time.Second
 )
 
 // net is the longest sleep of a worker while the engine tells of new tasks, unless Config.Poll is
@@ -44,29 +44,29 @@ func (c *Center) Run(ctx context.Context) error {
 	other := duplicate{keep: 2 * c.cfg.TTL}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var helpers sync.WaitGroup
-	helpers.Go(func() { c.upkeep(background) })
+	helpers.Go(func() { c.maintain(background) })
 	helpers.Go(func() { c.listen(background) })
 	helpers.Go(func() { c.peek(background) })
 	helpers.Go(func() { c.watch(background) })
 	helpers.Go(func() { c.search(background) })
 
 	topics := topicsLook{helpers: &helpers, background: background}
-	beat := time.NewTicker((c.cfg.TTL + 2) / 3) // rounded up: three of them wait long enough for new slots, see worker.assign
-	defer beat.Stop()
+	heartbeat := time.NewTicker((c.cfg.TTL + 2) / 3) // rounded up: three of them wait long enough for new slots, see worker.assign
+	defer heartbeat.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
 		c.refresh(ctx, run, &other, &topics)
 		ended := time.Now()
 		next := ended.Add(lookShare * ended.Sub(began))
 		select {
-		case <-beat.C:
+		case <-heartbeat.C:
 			continue
 		case <-c.changed:
 		case <-ctx.Done():
 		}
 		select { // one look for several topics made one after another
 		case <-time.After(time.Until(next)):
-		case <-beat.C:
+		case <-heartbeat.C:
 		case <-ctx.Done():
 		}
 	}
@@ -105,10 +105,10 @@ func (c *Center) refresh(ctx context.Context, run string, other *duplicate, topi
 	c.mu.Lock()
 	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: c.announced()}
 	c.mu.Unlock()
-	beating, beaten := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // leaves time for another beat
+	within, cancel := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second)/2) // leaves time for another heartbeat
 	began := time.Now()
-	view, err := c.members.Beat(beating, node, c.cfg.TTL)
-	beaten()
+	view, err := c.members.Heartbeat(within, node, c.cfg.TTL)
+	cancel()
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: members can't be reached, and the last view is kept", "err", err)
@@ -129,7 +129,7 @@ func (c *Center) refresh(ctx context.Context, run string, other *duplicate, topi
 	c.warnUnserved()
 }
 
-// topicsLook is a look at the topics beside the beats: a slow engine must not hold these up.
+// topicsLook is a look at the topics beside the heartbeats: a slow engine must not hold these up.
 type topicsLook struct {
 	helpers    *sync.WaitGroup
 	background context.Context //nolint:containedctx // of Run's helpers
@@ -226,7 +226,7 @@ func (c *Center) dismiss(name string, w *worker) {
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt takes the view of a beat that began then.
+// adopt takes the view of a heartbeat that began then.
 func (c *Center) adopt(view engine.View, began time.Time) {
 	c.mu.Lock()
 	changed := !sameView(view, c.view)
@@ -237,9 +237,9 @@ func (c *Center) adopt(view engine.View, began time.Time) {
 	c.deal(true, changed)
 }
 
-// deal gives the workers their slots of the last view if it has changed, or if their topics have grown. Unless a beat has
-// just answered with it, workers of newer topics ask for all slots. It is safe for several nodes to ask for a slot; the tasks
-// of a slot without a node would be late.
+// deal gives the workers their slots of the last view if it has changed, or if their topics have grown. Unless a
+// heartbeat has just answered with it, workers of newer topics ask for all slots. It is safe for several nodes to ask
+// for a slot; the tasks of a slot without a node would be late.
 func (c *Center) deal(answered, changed bool) {
 	c.mu.Lock()
 	view, began, workers := c.view, c.began, slices.Collect(maps.Values(c.workers))
@@ -261,23 +261,23 @@ func (c *Center) deal(answered, changed bool) {
 	}
 }
 
-// upkeep does the engine's upkeep while this node is the leader.
-func (c *Center) upkeep(ctx context.Context) {
+// maintain does the engine's maintenance while this node is the leader.
+func (c *Center) maintain(ctx context.Context) {
 	for {
 		c.revise(ctx)
 		wait := c.cfg.TTL / 3
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			c.countLonely(ctx)
 			began := time.Now()
-			swept, err := c.engine.Upkeep(ctx)
-			c.countSwept(swept)
+			purged, err := c.engine.Maintain(ctx)
+			c.countPurged(purged)
 			if err != nil && ctx.Err() == nil {
-				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
+				c.cfg.Logger.Warn("timeout: maintenance", "err", err)
 			}
-			if swept.More && err == nil {
+			if purged.More && err == nil {
 				wait = 10 * time.Millisecond // others are served in between
 			} else {
-				wait = max(wait, min(upkeepShare*time.Since(began), upkeepMost))
+				wait = max(wait, min(maintainShare*time.Since(began), maintainMost))
 			}
 		} else {
 			c.setLonely(nil)
@@ -290,14 +290,14 @@ func (c *Center) upkeep(ctx context.Context) {
 	}
 }
 
-// countSwept counts the deleted tasks, also of topics without a worker on this node.
-func (c *Center) countSwept(swept engine.Swept) {
+// countPurged counts the deleted tasks, also of topics without a worker on this node.
+func (c *Center) countPurged(purged engine.Purged) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for topic, n := range swept.Dead {
+	for topic, n := range purged.Dead {
 		d := c.dispatcher(topic)
 		d.mu.Lock()
-		d.counts.Swept += uint64(n)
+		d.counts.Purged += uint64(n)
 		d.mu.Unlock()
 	}
 }
@@ -306,22 +306,22 @@ func (c *Center) countSwept(swept engine.Swept) {
 func (c *Center) listen(ctx context.Context) {
 	waker, ok := c.engine.(engine.Waker)
 	for ok && ctx.Err() == nil {
-		err := waker.Wake(ctx, c.told)
+		err := waker.Wake(ctx, c.woken)
 		c.hear(false)
 		c.rest(ctx, "wake-ups", err)
 	}
 }
 
-// told makes the worker of a topic look. The empty topic means that the engine listens now; see
+// woken makes the worker of a topic look. The empty topic means that the engine listens now; see
 // engine.Waker.
-func (c *Center) told(topic string) {
+func (c *Center) woken(topic string) {
 	if topic == "" {
 		c.hear(true)
 		return
 	}
 	for _, l := range c.looksAt(topic) {
 		if l != nil {
-			l.told()
+			l.woken()
 		}
 	}
 }
@@ -340,16 +340,16 @@ func (c *Center) looksAt(topic string) (of [2]*looks) {
 }
 
 // hear notes whether the engine tells of new tasks from now on. All workers look, since some
-// tasks may be untold.
+// wakes may be missing.
 func (c *Center) hear(hears bool) {
 	c.hears.Store(hears)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.workers {
-		w.told()
+		w.woken()
 	}
 	for _, d := range c.dispatchers {
-		d.told()
+		d.woken()
 	}
 }
 

@@ -24,7 +24,7 @@ func TestViewsWithTheSameNodesAreTheSame(t *testing.T) {
 	}
 }
 
-// A beat of a node with many topics: Set waits for c.mu meanwhile.
+// A heartbeat of a node with many topics: Set waits for c.mu meanwhile.
 func BenchmarkAdopt(b *testing.B) {
 	const topics, slots, nodes = 256, 64, 20
 	var view engine.View

@@ -142,12 +142,12 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 	ask.Max = room
 	p.asked += room
 	w.c.fairQueue.ask(room)
-	if ask.Late = late; late > 0 {
+	if ask.OverdueBy = late; late > 0 {
 		ask.Slots = w.foreign()
 	} else if room > 0 {
 		poll := w.c.poll()
 		p.rescued = false
-		p.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
+		p.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier wakes are answered by this call, later ones still count
 		p.net, p.own = p.look, now.Add(ownLook-jitter(ownLook/2))
 	}
 	return ask, 0
@@ -167,7 +167,7 @@ func (w *worker) ask(p *part, ask engine.Ask) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	asked := time.Now()
-	batch, err := w.c.engine.Expire(ctx, ask)
+	batch, err := w.c.engine.Lease(ctx, ask)
 	targets := w.targets(batch.Leased)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,12 +201,12 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 	}
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
-		if o := ask.Settle[i]; p.failing == nil && !settled && (o.As != Pending || o.Anew) {
+		if o := ask.Settle[i]; p.failing == nil && !settled && (o.As != Pending || o.NewRun) {
 			w.counts.Lost++
 		}
 	}
 	p.clock = clock{batch.Now, now}
-	if ask.Max == 0 || ask.Late > 0 { // nothing was looked for in the worker's own slots
+	if ask.Max == 0 || ask.OverdueBy > 0 { // nothing was looked for in the worker's own slots
 		for _, outcome := range ask.Settle {
 			switch {
 			case outcome.As != Pending:
@@ -220,7 +220,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 	if ask.Max == 0 {
 		return
 	}
-	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {
+	if full := len(batch.Leased) == ask.Max; ask.OverdueBy == 0 {
 		w.tune(p, now, now.Sub(asked), len(batch.Leased), full)
 	} else if w.counts.Rescued += uint64(len(batch.Leased)); full {
 		p.rescue = now
@@ -242,7 +242,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 			w.release(a, &w.counts.Returned, 0)
 			continue
 		}
-		if outcome, over := outlived(w.topic, w.schedule, a.Leased, batch.Now); over {
+		if outcome, over := expired(w.topic, w.schedule, a.Leased, batch.Now); over {
 			w.finish(a)
 			w.settle(outcome)
 			continue
@@ -262,7 +262,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		w.unclaim()
 	}
 	w.hire()
-	if ask.Late > 0 {
+	if ask.OverdueBy > 0 {
 		return // a rescue says nothing about the worker's own slots
 	}
 	switch {

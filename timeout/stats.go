@@ -33,9 +33,9 @@ type Stats struct {
 	// since any node may be told their outcomes. Dead counts those that Feedback has told to this node.
 	Pulled uint64 `json:"pulled"`
 
-	// Swept counts the dead tasks deleted by this node as the leader: see Topic.RetainDead and
+	// Purged counts the dead tasks deleted by this node as the leader: see Topic.RetainDead and
 	// Topic.MaxDead.
-	Swept uint64 `json:"swept"`
+	Purged uint64 `json:"purged"`
 
 	// Abandoned counts handlers that had not returned one lease after Topic.Timeout, or after
 	// losing their lease. They no longer count as running, and others take their places. No
@@ -90,7 +90,7 @@ func (s *Stats) Add(other Stats) {
 	s.Returned += other.Returned
 	s.Rescued += other.Rescued
 	s.Pulled += other.Pulled
-	s.Swept += other.Swept
+	s.Purged += other.Purged
 	s.Abandoned += other.Abandoned
 	s.Again += other.Again
 	s.Lost += other.Lost
@@ -109,7 +109,7 @@ func (s *Stats) began(late time.Duration) {
 }
 
 // isGivenUp reports whether an outcome ends a task, or a run of a periodic one, for good and without success.
-func isGivenUp(o engine.Outcome) bool { return o.As == Dead || o.Anew && o.Error != "" }
+func isGivenUp(o engine.Outcome) bool { return o.As == Dead || o.NewRun && o.Error != "" }
 
 // gaveUp counts an outcome if it is given up.
 func (s *Stats) gaveUp(o engine.Outcome) {

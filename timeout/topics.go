@@ -79,11 +79,11 @@ func (c *Center) Now(ctx context.Context) (time.Time, error) {
 	return c.engine.Now(ctx)
 }
 
-// checkReserved refuses the topic of package sharded: a task there could pass for the mark of a shard, and no
+// checkReserved refuses the topic of package sharded: a task there could pass for the marker of a shard, and no
 // program would open the engine again.
 func checkReserved(topic string) error {
 	if topic == engine.Reserved {
-		return fmt.Errorf("%w: topic %s is reserved for the marks of shards", ErrArgument, topic)
+		return fmt.Errorf("%w: topic %s is reserved for the markers of shards", ErrArgument, topic)
 	}
 	return nil
 }

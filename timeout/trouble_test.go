@@ -25,7 +25,7 @@ type shaky struct {
 	sets    atomic.Int64
 	largest atomic.Int64
 	slow    atomic.Int64 // how long a set takes
-	late    atomic.Int64 // how long the answer of Expire takes
+	late    atomic.Int64 // how long the answer of Lease takes
 	each    atomic.Int64 // and how much longer for each lease
 }
 
@@ -48,11 +48,11 @@ func (s *shaky) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer
 	return s.Engine.Set(ctx, tasks)
 }
 
-func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *shaky) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if s.down.Load() {
 		return engine.Batch{}, errDown
 	}
-	batch, err := s.Engine.Expire(ctx, ask)
+	batch, err := s.Engine.Lease(ctx, ask)
 	time.Sleep(time.Duration(s.each.Load()) * time.Duration(len(batch.Leased)))
 	time.Sleep(time.Duration(s.late.Load()))
 	if s.deaf.Load() {
@@ -68,11 +68,11 @@ func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.D
 	return s.Engine.Extend(ctx, tokens, lease)
 }
 
-func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (s *shaky) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if s.down.Load() {
 		return engine.View{}, errDown
 	}
-	return s.Engine.Beat(ctx, node, ttl)
+	return s.Engine.Heartbeat(ctx, node, ttl)
 }
 
 // If tasks arrive while the center stops, it begins none of them.
@@ -422,7 +422,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 		{Poll: time.Microsecond},
 		{CircuitWait: -1},
 		{Node: strings.Repeat("n", engine.MaxID+1)},
-		{Node: "a\x00"}, // PostgreSQL would refuse each beat
+		{Node: "a\x00"}, // PostgreSQL would refuse each heartbeat
 		{Node: "B\xfcro"},
 		{Node: "a\nb"},
 		{Topic: timeout.Topic{Slots: 3}},

@@ -57,7 +57,7 @@ func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 	w := &worker{held: make(map[*attempt]struct{})}
 	p := lookingAt(&w.looks, Config{}, now.Add(time.Minute))
 	outcomes := []engine.Outcome{{As: Done}, {As: Pending, After: 2 * time.Second}, {As: Pending, Due: now.Add(time.Hour)}}
-	w.take(p, engine.Ask{Max: 8, Late: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
+	w.take(p, engine.Ask{Max: 8, OverdueBy: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
 	require.Equal(t, now.Add(2*time.Second), p.look)
 }
 
@@ -77,7 +77,7 @@ func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
 		require.Zero(t, wait)
 		require.Same(t, p, of)
 		require.Len(t, ask.Settle, 1)
-		late = append(late, ask.Late > 0)
+		late = append(late, ask.OverdueBy > 0)
 		p.asked, p.calls = 0, 0
 	}
 	require.Equal(t, []bool{true, false, true, false}, late)

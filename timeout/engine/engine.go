@@ -17,12 +17,12 @@ import (
 //
 // All times are those of the engine's own clock, in milliseconds. If somebody sets that clock back, tasks
 // wait for their action times by the clock, but leases and memberships end after their length, by the
-// next Upkeep at the latest. Several goroutines and processes may call all methods at the same time.
+// next Maintain at the latest. Several goroutines and processes may call all methods at the same time.
 // The caller passes nothing to an engine that Check refuses. Package enginetest is the conformance
 // suite.
 //
 // If ctx has ended before the call, the method changes nothing, and returns the error of ctx. Get,
-// List, Move, Remove, Replay and Extend take a missing topic for one without tasks, and Expire returns
+// List, Move, Remove, Replay and Extend take a missing topic for one without tasks, and Lease returns
 // ErrNotFound. After a call, the caller may change the bytes, maps and callbacks of arguments and
 // answers: the engine has copies.
 type Engine interface {
@@ -80,13 +80,13 @@ type Engine interface {
 	// List returns a page of the tasks of one topic and state.
 	List(ctx context.Context, query Query) (Page, error)
 
-	// Expire settles earlier leases, then leases due tasks, the earliest first as far as the
+	// Lease settles earlier leases, then leases due tasks, the earliest first as far as the
 	// engine can tell. A Running task whose lease has ended is due as well; if it has no
 	// attempt left it becomes Dead. If only some of what was asked can be done, the error wraps
 	// ErrPartial, and the batch is right as far as it goes: its tasks are leased, and each outcome
 	// with true in Settled has had its effect. Nothing is known of the other outcomes: telling them
 	// again does no harm.
-	Expire(ctx context.Context, ask Ask) (Batch, error)
+	Lease(ctx context.Context, ask Ask) (Batch, error)
 
 	// Extend makes leases end after the duration lease from now. It reports for each token
 	// whether its lease was still the last one of the task. False means that the task was set,
@@ -95,10 +95,10 @@ type Engine interface {
 	// nothing is known of the others.
 	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
 
-	// Upkeep does a bounded part of the background work. It deletes tasks at the end of their
+	// Maintain does a bounded part of the background work. It deletes tasks at the end of their
 	// retention, and the oldest dead tasks beyond Topic.MaxDead. Until then all methods find them. Normally
 	// one node at a time calls it; two calls at the same time do no harm.
-	Upkeep(ctx context.Context) (Swept, error)
+	Maintain(ctx context.Context) (Purged, error)
 
 	// Members keeps the list of nodes in the engine itself.
 	Members
@@ -117,18 +117,18 @@ type Engine interface {
 	Close() error
 }
 
-// Swept is the result of a call of Upkeep.
-type Swept struct {
+// Purged is the result of a call of Maintain.
+type Purged struct {
 	// More says that there is more to do.
 	More bool
 
-	// Dead counts the dead tasks that Upkeep deleted, by topic: those older than
+	// Dead counts the dead tasks that Maintain deleted, by topic: those older than
 	// Topic.RetainDead, and those beyond Topic.MaxDead. It is nil if there were none.
 	Dead map[string]int
 }
 
 // Add adds the result of another call.
-func (s *Swept) Add(other Swept) {
+func (s *Purged) Add(other Purged) {
 	s.More = s.More || other.More
 	for topic, n := range other.Dead {
 		s.AddDead(topic, n)
@@ -136,7 +136,7 @@ func (s *Swept) Add(other Swept) {
 }
 
 // AddDead counts n deleted dead tasks of a topic.
-func (s *Swept) AddDead(topic string, n int) {
+func (s *Purged) AddDead(topic string, n int) {
 	if n == 0 {
 		return
 	}
@@ -250,7 +250,7 @@ type Leased struct {
 	Again bool
 }
 
-// Lasting takes out leases of one call of Expire that are void because they ended meanwhile, and the call leased their
+// Lasting takes out leases of one call of Lease that are void because they ended meanwhile, and the call leased their
 // tasks again. A task set anew between two steps of the call has run, as far as its setter knows: it keeps both leases.
 // Lasting is for engines.
 func Lasting(leased []Leased) []Leased {
@@ -271,7 +271,7 @@ func Lasting(leased []Leased) []Leased {
 	return lasting
 }
 
-// Ask is the argument of Expire.
+// Ask is the argument of Lease.
 type Ask struct {
 	Topic string
 	Node  string // the asking node
@@ -294,10 +294,10 @@ type Ask struct {
 	// Outcomes go to their own parts anyway.
 	Part int
 
-	// Late makes Expire lease only tasks that have been due for at least Late. Zero means no
-	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
+	// OverdueBy limits Lease to tasks that have been due for at least that long. Zero means no
+	// delay. A node uses it for the slots of other nodes, in case an owner sends its heartbeats but
 	// hangs.
-	Late time.Duration
+	OverdueBy time.Duration
 }
 
 // Outcome settles a lease.
@@ -310,16 +310,16 @@ type Outcome struct {
 	Due   time.Time
 	After time.Duration
 
-	// Refund, with Pending, does not count the attempt: the task was not begun. The task keeps the
+	// Release, with Pending, does not count the attempt: the task was not begun. The task keeps the
 	// error of the attempt before, and Node.
-	Refund bool
+	Release bool
 
-	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and
-	// a new action time. Calls, Failures and all else stay. Without an Error the life has ended
+	// NewRun, with Pending, ends one run of the task and begins the next: no attempts, no node, and
+	// a new action time. Calls, Failures and all else stay. Without an Error the run has ended
 	// well: the task has no error any more, and the log has the attempt as Done, under the same
-	// condition as that of a Done task. With an Error the life has failed: the task keeps the
-	// Error, and the log has the attempt as Dead. Anew goes before Refund.
-	Anew bool
+	// condition as that of a Done task. With an Error the run has failed: the task keeps the
+	// Error, and the log has the attempt as Dead. NewRun goes before Release.
+	NewRun bool
 
 	// Error is the failure as text, of at most MaxError bytes of UTF-8. For Done the error of an
 	// earlier attempt stays.
@@ -334,7 +334,7 @@ type Outcome struct {
 // milliseconds since the epoch. It is for engines.
 func (o Outcome) DueAt(now int64) int64 { return Task{Due: o.Due, After: o.After}.DueAt(now) }
 
-// Batch is the answer of Expire.
+// Batch is the answer of Lease.
 type Batch struct {
 	// Now is the engine's clock.
 	Now time.Time
@@ -352,7 +352,7 @@ type Batch struct {
 
 	// Next is when a task is next due in these slots, as far as this call has seen. It is not
 	// after Now if more tasks are due at once, and zero if none waits. A Waker may leave out
-	// tasks that it will wake for. Next means nothing if Ask.Late was not zero or Ask.Max was zero. It
+	// tasks that it will wake for. Next means nothing if Ask.OverdueBy was not zero or Ask.Max was zero. It
 	// is zero if the topic is paused.
 	Next time.Time
 }
@@ -360,7 +360,7 @@ type Batch struct {
 // Log is the interface of engines with a log of executions.
 type Log interface {
 	// Executions returns the ended attempts of a task since its set, the latest first, at most limit. They stay
-	// through moves, replays and other lives, for as long as Topic.RetainLog says. Like Task.Calls the log leaves out
+	// through moves, replays and new runs, for as long as Topic.RetainLog says. Like Task.Calls the log leaves out
 	// those handed back, and without Topic.Retain the successful ones.
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }
@@ -389,9 +389,9 @@ type Waker interface {
 }
 
 // Peeker is the interface of engines that can look at many topics in one call. A center without
-// anything to do looks so, instead of by Expire at each topic.
+// anything to do looks so, instead of a Lease of each topic.
 type Peeker interface {
-	// Peek returns for each element of peeks how long it is until Expire may find a due task. At most
+	// Peek returns for each element of peeks how long it is until Lease may find a due task. At most
 	// zero means now. It is also the answer if the engine can't tell: the topic is missing or being
 	// changed, or a part of the engine is away. NothingDue means that no task waits.
 	// The time may be too short, since an engine may look at more slots. Peek changes nothing. After an
@@ -441,16 +441,16 @@ func PartOf(e Engine, key Key) int {
 type Primary interface {
 	Engine
 
-	// Upcoming returns the Pending and Running tasks of some slots, or of all if slots is nil,
+	// ScanBefore returns the Pending and Running tasks of some slots, or of all if slots is nil,
 	// with a time before until. It returns pages of at most limit, by cursor.
-	Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (UpcomingPage, error)
+	ScanBefore(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (ScanPage, error)
 
 	// Claim leases tasks by their keys if they are due, or tells why not.
 	Claim(ctx context.Context, topic, node string, wanted []Wanted, lease time.Duration) ([]Claimed, error)
 }
 
-// UpcomingPage is a page of tasks that are due soon.
-type UpcomingPage struct {
+// ScanPage is a page of ScanBefore.
+type ScanPage struct {
 	Wanted []Wanted
 	Next   string // the cursor of the next page, empty on the last
 

@@ -21,7 +21,7 @@ var (
 	// timeout.Config.FeedbackKeys.
 	ErrForged = errors.New("timeout: forged token")
 
-	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get, Engine.Expire
+	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get, Engine.Lease
 	// and Engine.Extend.
 	ErrPartial = errors.New("timeout: a part of the engine does not answer")
 

@@ -11,11 +11,11 @@ import (
 // whichever node leases it. Engines are Members themselves; packages etcd and zookeeper in
 // timeout/members are others.
 type Members interface {
-	// Beat declares the node alive for ttl from now, and returns the live nodes. A node calls
+	// Heartbeat declares the node alive for ttl from now, and returns the live nodes. A node calls
 	// it about every third of ttl. If it fails, the node goes on with the last view. But if no call of
 	// the last ttl has succeeded, the node has no part of the limits for all nodes. So no other node may
 	// have a view without it earlier than ttl after the call began.
-	Beat(ctx context.Context, node Node, ttl time.Duration) (View, error)
+	Heartbeat(ctx context.Context, node Node, ttl time.Duration) (View, error)
 
 	// Leave ends the membership of the node of that name.
 	Leave(ctx context.Context, name string) error
@@ -57,9 +57,9 @@ func (n Node) Serves(topic string) bool {
 	return n.Topics == nil || slices.Contains(n.Topics, topic)
 }
 
-// Watcher is the interface of Members that notice without a Beat when a node comes or goes.
+// Watcher is the interface of Members that notice without a Heartbeat when a node comes or goes.
 type Watcher interface {
-	// Watch calls changed when the next Beat will return another view. It returns when ctx
+	// Watch calls changed when the next Heartbeat will return another view. It returns when ctx
 	// ends.
 	Watch(ctx context.Context, changed func()) error
 }
@@ -70,12 +70,12 @@ type View struct {
 	// that needs only one node. A node whose topics have changed keeps its place.
 	Nodes []Node `json:"nodes"`
 
-	// TTL is the longest ttl of the nodes' last beats.
+	// TTL is the longest ttl of the nodes' last heartbeats.
 	TTL time.Duration `json:"-"`
 
 	// Other is the run of another node with this node's name. It is empty unless the other has
-	// beaten since this run's last beat. The first beat of a run may find the record of its dead
-	// predecessor. Only a later beat proves two running nodes.
+	// sent a heartbeat since this run's last one. The first heartbeat of a run may find the record of its dead
+	// predecessor. Only a later heartbeat proves two running nodes.
 	Other string `json:"other,omitempty"`
 }
 

@@ -6,7 +6,7 @@ import "fmt"
 type State uint8
 
 // The states. A task is Pending when it is set, Running while it is leased, and Pending again
-// after a failed attempt or for another life: see timeout.Again. It ends as Done, Dead or Removed.
+// after a failed attempt or for another run: see timeout.Again. It ends as Done, Dead or Removed.
 // A task that is Done or Removed is kept for Topic.Retain. A Dead one is kept for
 // Topic.RetainDead, and can be replayed until then.
 const (

@@ -85,7 +85,7 @@ type Task struct {
 	// the task.
 	Created time.Time `json:"created,omitzero"`
 
-	// Attempts is how many times the task was leased since it was set, replayed, or begun anew
+	// Attempts is how many times the task was leased since it was set, replayed, or began a new run
 	// by timeout.Again, the present one included: 1 in the first call of a handler.
 	Attempts int `json:"attempts,omitempty"`
 
@@ -154,7 +154,7 @@ func (t Task) Check() error {
 	return nil
 }
 
-// Count fills in Calls and Failures. The arguments are those of the lives before the present one, and
+// Count fills in Calls and Failures. The arguments are those of the runs before the present one, and
 // Attempts and State are those of the present one. It is for engines.
 func (t *Task) Count(calls, failures int) {
 	t.Calls, t.Failures = calls+t.Attempts, failures+t.Attempts

@@ -103,7 +103,7 @@ type Topic struct {
 	// callbacks of single tasks. GlobalConcurrency and GlobalRate must be zero.
 	Pull bool `json:"pull,omitempty"`
 
-	// Paused topics accept tasks and run none: Expire only settles leases. The field counts for a new
+	// Paused topics accept tasks and run none: Lease only settles leases. The field counts for a new
 	// topic only: Pause and Resume change an existing one.
 	Paused bool `json:"paused,omitempty"`
 }

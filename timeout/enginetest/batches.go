@@ -41,12 +41,12 @@ func (r *rig) emptyBatches() {
 		require.NoError(r.t, err)
 		require.Empty(r.t, tasks)
 		require.Empty(r.t, r.extend(long))
-		r.expire(engine.Ask{})
+		r.leaseBatch(engine.Ask{})
 	}
 	r.set("due", past)
 	for range 5 {
-		r.expire(engine.Ask{}) // check requires an answer without leases
-		require.Empty(r.t, r.expire(engine.Ask{Max: 10, Slots: []int{}}).Leased, "no slots are none, and not all")
+		r.leaseBatch(engine.Ask{}) // check requires an answer without leases
+		require.Empty(r.t, r.leaseBatch(engine.Ask{Max: 10, Slots: []int{}}).Leased, "no slots are none, and not all")
 	}
 	require.Equal(r.t, engine.Pending, r.get("due").State)
 	r.remove("due")
@@ -164,7 +164,7 @@ func (r *rig) strangers() {
 	removed, err := r.engine.Remove(r.ctx, removals([]engine.Key{key, r.key("x"), r.key("y")}))
 	require.NoError(r.t, err)
 	require.Equal(r.t, []engine.State{engine.None, engine.Pending, engine.Pending}, states(removed))
-	_, err = r.engine.Expire(r.ctx, engine.Ask{Topic: none, Node: "node", Max: 1, Lease: long})
+	_, err = r.engine.Lease(r.ctx, engine.Ask{Topic: none, Node: "node", Max: 1, Lease: long})
 	require.ErrorIs(r.t, err, engine.ErrNotFound)
 }
 

@@ -57,7 +57,7 @@ func around(t *testing.T, e engine.Engine, name string, at time.Time) {
 	var ran []string
 	ask := engine.Ask{Topic: topic, Node: "n", Max: 10, Lease: long}
 	for deadline := time.Now().Add(patient); len(ran) < len(wanted) && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		batch, err := e.Expire(t.Context(), ask)
+		batch, err := e.Lease(t.Context(), ask)
 		require.NoError(t, err)
 		ask.Settle = nil
 		for _, leased := range batch.Leased {

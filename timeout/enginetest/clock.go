@@ -136,7 +136,7 @@ func (c *clockwork) steal(topic, name string, n int) {
 	ctx := c.t.Context()
 	_, err := c.engine.SetTopic(ctx, engine.Topic{Name: topic}, true)
 	require.NoError(c.t, err)
-	_, err = c.engine.Beat(ctx, engine.Node{Name: "dead"}, time.Second)
+	_, err = c.engine.Heartbeat(ctx, engine.Node{Name: "dead"}, time.Second)
 	require.NoError(c.t, err)
 	var tasks []engine.Task
 	for i := range n {
@@ -145,7 +145,7 @@ func (c *clockwork) steal(topic, name string, n int) {
 	_, err = c.engine.Set(ctx, tasks)
 	require.NoError(c.t, err)
 	require.Eventually(c.t, func() bool {
-		batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: "dead", Max: n, Lease: time.Second})
+		batch, err := c.engine.Lease(ctx, engine.Ask{Topic: topic, Node: "dead", Max: n, Lease: time.Second})
 		require.NoError(c.t, err)
 		n -= len(batch.Leased)
 		return n == 0

@@ -37,19 +37,19 @@ func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx con
 			_, err := e.List(ctx, engine.Query{Topic: r.topic, State: engine.Pending})
 			return err
 		},
-		"Expire": func(ctx context.Context) error {
-			_, err := e.Expire(ctx, r.ask(engine.Ask{Max: 1}))
+		"Lease": func(ctx context.Context) error {
+			_, err := e.Lease(ctx, r.ask(engine.Ask{Max: 1}))
 			return err
 		},
 		"Extend": func(ctx context.Context) error {
 			_, err := e.Extend(ctx, []engine.Token{token}, long)
 			return err
 		},
-		"Upkeep": func(ctx context.Context) error { _, err := e.Upkeep(ctx); return err },
-		"Now":    func(ctx context.Context) error { _, err := e.Now(ctx); return err },
-		"Ready":  e.Ready,
-		"Beat": func(ctx context.Context) error {
-			_, err := e.Beat(ctx, engine.Node{Name: r.topic}, time.Second)
+		"Maintain": func(ctx context.Context) error { _, err := e.Maintain(ctx); return err },
+		"Now":      func(ctx context.Context) error { _, err := e.Now(ctx); return err },
+		"Ready":    e.Ready,
+		"Heartbeat": func(ctx context.Context) error {
+			_, err := e.Heartbeat(ctx, engine.Node{Name: r.topic}, time.Second)
 			return err
 		},
 		"Leave": func(ctx context.Context) error { return e.Leave(ctx, r.topic) },
@@ -78,7 +78,7 @@ func testContextEnds(r *rig) {
 	r.make(engine.Topic{Slots: 2})
 	r.set("1", newDue)
 	calls := r.calls(r.engine, r.leased("2", long).Token)
-	for _, name := range []string{"DropTopic", "Beat", "Leave"} { // on a shared store they disturb other tests
+	for _, name := range []string{"DropTopic", "Heartbeat", "Leave"} { // on a shared store they disturb other tests
 		delete(calls, name)
 	}
 	for name, call := range calls {
@@ -150,7 +150,7 @@ func (r *rig) closeWhileInUse() {
 	own := r.another()
 	ended := make(chan string)
 	calls := own.calls(own.engine, own.leased("2", long).Token)
-	for _, name := range []string{"DropTopic", "Beat", "Leave"} { // on a shared store they disturb other tests
+	for _, name := range []string{"DropTopic", "Heartbeat", "Leave"} { // on a shared store they disturb other tests
 		delete(calls, name)
 	}
 	for name, call := range calls {

@@ -60,7 +60,7 @@ func Drain(tb testing.TB, e engine.Engine, topic string, workers, most int) int 
 func drain(e engine.Engine, topic string, most int, done *atomic.Int64) error {
 	ask := engine.Ask{Topic: topic, Node: "node-1", Max: most, Lease: time.Minute}
 	for {
-		batch, err := e.Expire(context.Background(), ask)
+		batch, err := e.Lease(context.Background(), ask)
 		if err != nil {
 			return err
 		}

@@ -45,10 +45,10 @@ func testTimes(r *rig) {
 	r.setAll(epoch)
 	epoch.IfAbsent = true
 	sameTime(r.t, epoch.Due, r.setAll(epoch)[0].Due, "Answer.Due")
-	for _, anew := range []bool{false, true, false} {
+	for _, newRun := range []bool{false, true, false} {
 		var leased engine.Leased
 		r.eventually("it is leased", func() bool {
-			for _, one := range r.expire(engine.Ask{Max: 100}).Leased {
+			for _, one := range r.leaseBatch(engine.Ask{Max: 100}).Leased {
 				if one.ID == epoch.ID {
 					leased = one
 				}
@@ -56,7 +56,7 @@ func testTimes(r *rig) {
 			return leased.ID != ""
 		})
 		sameTime(r.t, epoch.Due, leased.Due, "Due")
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Anew: anew, Due: epoch.Due}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, NewRun: newRun, Due: epoch.Due}))
 		sameTime(r.t, epoch.Due, r.get(epoch.ID).Until, "Until")
 	}
 
@@ -101,10 +101,10 @@ func testNeverEarly(r *rig) {
 	for i, e := range []engine.Engine{r.engine, r.second, r.engine} {
 		asking.Go(func() {
 			for got.Load() < count && time.Since(start) < patient {
-				batch, err := e.Expire(r.ctx, r.ask(engine.Ask{Node: fmt.Sprint(i), Max: 20}))
+				batch, err := e.Lease(r.ctx, r.ask(engine.Ask{Node: fmt.Sprint(i), Max: 20}))
 				now, errNow := e.Now(r.ctx)
 				if err != nil || errNow != nil {
-					r.t.Errorf("Expire: %v, Now: %v", err, errNow)
+					r.t.Errorf("Lease: %v, Now: %v", err, errNow)
 					return
 				}
 				for _, leased := range batch.Leased {
@@ -160,7 +160,7 @@ func testNext(r *rig) {
 	for i := range 32 { // each slot has one, so an earlier end of a lease has to be seen beside it
 		r.set(fmt.Sprint("later", i), r.later())
 	}
-	batch := r.expire(engine.Ask{Max: 10})
+	batch := r.leaseBatch(engine.Ask{Max: 10})
 	require.Empty(r.t, batch.Leased)
 	if !batch.Next.IsZero() {
 		require.Greater(r.t, batch.Next.UnixMilli(), batch.Now.UnixMilli(), "asking at once is of no use")
@@ -172,7 +172,7 @@ func testNext(r *rig) {
 	}
 	leased := 0
 	r.eventually("ten tasks are leased", func() bool {
-		batch = r.expire(engine.Ask{Max: 3})
+		batch = r.leaseBatch(engine.Ask{Max: 3})
 		leased += len(batch.Leased)
 		if leased < 10 && len(batch.Leased) > 0 {
 			require.False(r.t, batch.Next.IsZero())
@@ -229,7 +229,7 @@ func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) 
 	r.t.Helper()
 	for start := time.Now(); ; {
 		require.Less(r.t, time.Since(start), patient, "nobody says that there is something due")
-		batch := r.expire(engine.Ask{Max: 10, Lease: lease})
+		batch := r.leaseBatch(engine.Ask{Max: 10, Lease: lease})
 		if len(batch.Leased) > 0 {
 			require.Len(r.t, batch.Leased, 1)
 			return batch.Leased[0]
@@ -271,7 +271,7 @@ func testPaused(r *rig) {
 	var died []engine.Key
 	var leased []engine.Leased
 	r.eventually("what has waited goes on", func() bool {
-		batch := r.expire(engine.Ask{Max: 10})
+		batch := r.leaseBatch(engine.Ask{Max: 10})
 		died, leased = append(died, batch.Died...), append(leased, batch.Leased...)
 		return len(died) == 1 && len(leased) == 1
 	})

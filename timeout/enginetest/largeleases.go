@@ -22,9 +22,9 @@ func LargePayloads(t *testing.T, e engine.Primary) {
 	}
 	time.Sleep(5 * time.Millisecond)
 
-	upcoming, err := e.Upcoming(t.Context(), "t", nil, time.Now().Add(time.Hour), "", 100)
+	scanned, err := e.ScanBefore(t.Context(), "t", nil, time.Now().Add(time.Hour), "", 100)
 	require.NoError(t, err)
-	claimed, err := e.Claim(t.Context(), "t", "claimer", upcoming.Wanted, time.Minute)
+	claimed, err := e.Claim(t.Context(), "t", "claimer", scanned.Wanted, time.Minute)
 	require.NoError(t, err)
 	leased := 0
 	for _, c := range claimed {
@@ -38,7 +38,7 @@ func LargePayloads(t *testing.T, e engine.Primary) {
 
 	for calls := 0; leased < all; calls++ {
 		require.Less(t, calls, 4)
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1000, Lease: time.Minute})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1000, Lease: time.Minute})
 		require.NoError(t, err)
 		require.NotEmpty(t, batch.Leased)
 		require.LessOrEqual(t, len(batch.Leased), 5)

@@ -111,7 +111,7 @@ func testTokens(r *rig) {
 func testAttempts(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retain: long, Retries: 5})
 	set := r.set("1", past)
-	first := r.expireOne("a", long)
+	first := r.leaseOne("a", long)
 	require.Equal(r.t, set.Version, first.Version)
 	require.Equal(r.t, "payload of 1", string(first.Payload))
 	require.Equal(r.t, "a", first.Node)
@@ -133,17 +133,17 @@ func testAttempts(r *rig) {
 	r.idle(20 * time.Millisecond)
 
 	require.Equal(r.t, engine.Pending, r.move("1", past).Was)
-	second := r.expireOne("b", long)
+	second := r.leaseOne("b", long)
 	require.Equal(r.t, 2, second.Attempts)
 	require.Equal(r.t, "first", second.Error)
 	require.Equal(r.t, "b", second.Node)
 	require.False(r.t, second.Again)
 
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true, Error: "not begun"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Release: true, Error: "not begun"}))
 	task = r.get("1")
-	require.Equal(r.t, 1, task.Attempts, "the attempt is given back")
+	require.Equal(r.t, 1, task.Attempts, "the released attempt does not count")
 	require.Equal(r.t, "first", task.Error, "what was not begun has not failed")
-	third := r.expireOne("a", long)
+	third := r.leaseOne("a", long)
 	require.Equal(r.t, 2, third.Attempts)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: third.Token, As: engine.Done}))
 	task = r.get("1")
@@ -153,30 +153,30 @@ func testAttempts(r *rig) {
 	r.recent(task.Until)
 
 	// The next attempt may have a time instead of a wait.
-	for _, refund := range []bool{false, true} {
+	for _, release := range []bool{false, true} {
 		r.set("1", past)
-		timed := r.expireOne("a", long)
+		timed := r.leaseOne("a", long)
 		at := r.later()
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: at, After: time.Minute, Refund: refund}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: at, After: time.Minute, Release: release}))
 		task = r.get("1")
 		sameTime(r.t, at, task.Until, "Until")
 		sameTime(r.t, past, task.Due, "Due stays the action time")
 		r.set("1", past)
-		timed = r.expireOne("a", long)
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: past, Refund: refund}))
-		r.expireOne("a", long)
+		timed = r.leaseOne("a", long)
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: timed.Token, As: engine.Pending, Due: past, Release: release}))
+		r.leaseOne("a", long)
 	}
 	require.Equal(r.t, engine.Running, r.remove("1").Was)
 
 	// The caller counts the attempts, except when a lease ends.
 	r.set("2", past)
 	for attempt := 1; attempt <= 299; attempt++ { // more than a byte can count
-		leased := r.expireOne("a", long)
+		leased := r.leaseOne("a", long)
 		require.Equal(r.t, attempt, leased.Attempts)
 		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "again"}))
 	}
-	last := r.expireOne("a", long)
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Refund: true, Error: "for ever"}), "only a Pending one is refunded")
+	last := r.leaseOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Release: true, Error: "for ever"}), "only a Pending one is released")
 	task = r.get("2")
 	require.Equal(r.t, engine.Dead, task.State)
 	require.Equal(r.t, "for ever", task.Error)
@@ -184,17 +184,17 @@ func testAttempts(r *rig) {
 	r.idle(20 * time.Millisecond)
 
 	r.set("3", past)
-	refunded := r.expireOne("a", long)
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: refunded.Token, As: engine.Pending, After: long, Refund: true}))
+	released := r.leaseOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: released.Token, As: engine.Pending, After: long, Release: true}))
 	require.Zero(r.t, r.get("3").Attempts)
 }
 
-// expireOne leases the one due task.
-func (r *rig) expireOne(node string, lease time.Duration) engine.Leased {
+// leaseOne leases the one due task.
+func (r *rig) leaseOne(node string, lease time.Duration) engine.Leased {
 	r.t.Helper()
 	var batch engine.Batch
 	r.eventually("a task is leased", func() bool {
-		batch = r.expire(engine.Ask{Node: node, Max: 10, Lease: lease})
+		batch = r.leaseBatch(engine.Ask{Node: node, Max: 10, Lease: lease})
 		return len(batch.Leased) > 0 || len(batch.Died) > 0
 	})
 	require.Empty(r.t, batch.Died)
@@ -212,7 +212,7 @@ func testOneLease(r *rig) {
 	}
 	r.setAll(tasks...)
 	for range 5 {
-		r.expire(engine.Ask{Max: 3 * count, Lease: time.Millisecond})
+		r.leaseBatch(engine.Ask{Max: 3 * count, Lease: time.Millisecond})
 	}
 }
 
@@ -233,11 +233,11 @@ func testLeases(r *rig) {
 
 	// An ended lease is still the last one until another follows.
 	require.Equal(r.t, []bool{true}, r.extend(long, extended.Token))
-	batch := r.expire(engine.Ask{Node: "other", Settle: []engine.Outcome{{Token: settled.Token, As: engine.Done}}, Max: 10})
+	batch := r.leaseBatch(engine.Ask{Node: "other", Settle: []engine.Outcome{{Token: settled.Token, As: engine.Done}}, Max: 10})
 	require.Equal(r.t, []bool{true}, batch.Settled)
 	again := batch.Leased
 	r.eventually("what was lost is leased again", func() bool {
-		again = append(again, r.expire(engine.Ask{Node: "other", Max: 10}).Leased...)
+		again = append(again, r.leaseBatch(engine.Ask{Node: "other", Max: 10}).Leased...)
 		return len(again) >= 2
 	})
 	require.Len(r.t, again, 2)
@@ -272,15 +272,15 @@ func testLeases(r *rig) {
 	require.False(r.t, leased.Again)
 }
 
-// testLeasesDuringUpkeep makes and extends leases while another engine only does upkeep.
-func testLeasesDuringUpkeep(r *rig) {
+// testLeasesDuringMaintenance makes and extends leases while another engine only does maintenance.
+func testLeasesDuringMaintenance(r *rig) {
 	r.make(engine.Topic{Slots: 1})
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := r.sweep(r.ctx, r.second); err != nil {
+			if _, err := r.purge(r.ctx, r.second); err != nil {
 				ended <- err
 				return
 			}
@@ -290,7 +290,7 @@ func testLeasesDuringUpkeep(r *rig) {
 	untouched := func(before engine.Task) {
 		r.t.Helper()
 		for range 3 {
-			require.Equal(r.t, plain(before), plain(r.get("1")), "upkeep changes no lease")
+			require.Equal(r.t, plain(before), plain(r.get("1")), "maintenance changes no lease")
 		}
 	}
 	for begin := time.Now(); time.Since(begin) < busy; {
@@ -308,8 +308,8 @@ func testLeasesDuringUpkeep(r *rig) {
 func (r *rig) died(ids ...string) {
 	r.t.Helper()
 	var died []engine.Key
-	r.eventually("what outlives its last attempt dies", func() bool {
-		batch := r.expire(engine.Ask{Max: 10})
+	r.eventually("a task whose last lease expires dies", func() bool {
+		batch := r.leaseBatch(engine.Ask{Max: 10})
 		require.Empty(r.t, batch.Leased)
 		died = append(died, batch.Died...)
 		return len(died) >= len(ids)

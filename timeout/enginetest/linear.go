@@ -15,9 +15,9 @@ import (
 
 // call is a call for one key; effect is its answer.
 type call struct {
-	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, anew, dead, extend
+	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, newrun, dead, extend
 	key   string
-	due   bool  // set, move and anew: at once, or far away
+	due   bool  // set, move and newrun: at once, or far away
 	lease int64 // of a token
 	floor int64 // the highest version answered before the call began
 }
@@ -45,8 +45,8 @@ type effect struct {
 	ok       bool
 }
 
-// life is the state of one key, by the contract.
-type life struct {
+// keyState is the state of one key, by the contract.
+type keyState struct {
 	state    engine.State
 	due      bool
 	version  int64 // of the present task, or of the last one
@@ -55,7 +55,7 @@ type life struct {
 }
 
 // step tells whether an answer is right, and returns the next state.
-func (l life) step(c call, e effect) (bool, life) {
+func (l keyState) step(c call, e effect) (bool, keyState) {
 	switch c.verb {
 	case "leased":
 		if l.state != engine.Pending || !l.due || e.version != l.version || e.attempts != l.attempts+1 || e.lease == l.lease {
@@ -63,7 +63,7 @@ func (l life) step(c call, e effect) (bool, life) {
 		}
 		l.state, l.attempts, l.lease = engine.Running, e.attempts, e.lease
 		return true, l
-	case "done", "again", "anew", "dead", "extend":
+	case "done", "again", "newrun", "dead", "extend":
 		return l.settled(c, e)
 	case "get":
 		if e.was != l.state {
@@ -77,7 +77,7 @@ func (l life) step(c call, e effect) (bool, life) {
 	return l.changed(c, e)
 }
 
-func (l life) settled(c call, e effect) (bool, life) {
+func (l keyState) settled(c call, e effect) (bool, keyState) {
 	held := l.state == engine.Running && l.lease == c.lease
 	if e.ok != held || !held {
 		return e.ok == held, l
@@ -87,7 +87,7 @@ func (l life) settled(c call, e effect) (bool, life) {
 		l.state = engine.None
 	case "again":
 		l.state = engine.Pending
-	case "anew":
+	case "newrun":
 		l.state, l.due, l.attempts = engine.Pending, c.due, 0
 	case "dead":
 		l.state = engine.Dead
@@ -95,7 +95,7 @@ func (l life) settled(c call, e effect) (bool, life) {
 	return true, l
 }
 
-func (l life) changed(c call, e effect) (bool, life) {
+func (l keyState) changed(c call, e effect) (bool, keyState) {
 	there := l.state != engine.None
 	switch {
 	case c.gives(e):
@@ -153,14 +153,14 @@ func testLinearizable(r *rig) {
 		})
 		for key, calls := range h.calls {
 			require.Zero(r.t, versions(calls), "a version of key %s that was given twice", key)
-			verdict := linear.Check(life{}, life.step, calls, searched)
-			if verdict == linear.Explained {
+			result := linear.Check(keyState{}, keyState.step, calls, searched)
+			if result == linear.Explained {
 				continue
 			}
 			for _, c := range calls {
 				r.t.Logf("[%d, %d] %+v -> %+v", c.Begin, c.End, c.Input, c.Answer)
 			}
-			require.NotEqual(r.t, linear.Unknown, verdict, "key %s: no order of the calls was found in %d steps", key, searched)
+			require.NotEqual(r.t, linear.Unknown, result, "key %s: no order of the calls was found in %d steps", key, searched)
 			require.Fail(r.t, "no order of the calls explains the answers", "key %s", key)
 		}
 		_ = r.engine.DropTopic(r.ctx, round.topic)
@@ -233,7 +233,7 @@ func (c *client) step() error {
 	case 10:
 		return c.extend(start)
 	default:
-		return c.expire(start)
+		return c.leaseBatch(start)
 	}
 	if err != nil {
 		return err
@@ -272,8 +272,8 @@ func (c *client) extend(start int64) error {
 	return nil
 }
 
-// expire settles one lease and asks for two.
-func (c *client) expire(start int64) error {
+// leaseBatch settles one lease and asks for two.
+func (c *client) leaseBatch(start int64) error {
 	ask := c.r.ask(engine.Ask{Node: fmt.Sprint(c.number), Max: rand.IntN(3)})
 	verb := ""
 	if token, ok := c.token(); ok && rand.IntN(4) > 0 {
@@ -284,7 +284,7 @@ func (c *client) expire(start int64) error {
 		case 1:
 			verb, outcome.As, outcome.Error = "again", engine.Pending, "broken"
 		case 2:
-			verb, outcome.As, outcome.Anew = "anew", engine.Pending, true
+			verb, outcome.As, outcome.NewRun = "newrun", engine.Pending, true
 			if rand.IntN(2) == 0 {
 				outcome.After = long
 			}
@@ -293,7 +293,7 @@ func (c *client) expire(start int64) error {
 		}
 		ask.Settle = []engine.Outcome{outcome}
 	}
-	batch, err := c.engine.Expire(c.r.ctx, ask)
+	batch, err := c.engine.Lease(c.r.ctx, ask)
 	if err != nil {
 		return err
 	}

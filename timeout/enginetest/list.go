@@ -292,8 +292,8 @@ func (r *rig) counts(want engine.Counts) engine.Counts {
 	return got
 }
 
-// testUpkeep has kept tasks deleted after their time, and not before.
-func testUpkeep(r *rig) {
+// testMaintain has kept tasks deleted after their time, and not before.
+func testMaintain(r *rig) {
 	topic := r.make(engine.Topic{Slots: 4, Retain: long})
 	const each = 6
 	for i := range each {
@@ -301,14 +301,14 @@ func testUpkeep(r *rig) {
 			b.bring(r, fmt.Sprint(b.name, i))
 		}
 	}
-	r.upkeep()
+	r.maintain()
 	kept := map[engine.State]int{engine.Pending: each, engine.Dead: each, engine.Done: each, engine.Removed: each}
 	require.Equal(r.t, kept, r.sizes(), "nothing is deleted before its time")
 	time.Sleep(short)
 	topic.Retain = short / 2
 	r.make(topic)
 	r.eventually("what was kept for its time is deleted", func() bool {
-		r.upkeep()
+		r.maintain()
 		sizes := r.sizes()
 		require.Equal(r.t, each, sizes[engine.Dead], "what is dead stays")
 		require.Equal(r.t, each, sizes[engine.Pending])

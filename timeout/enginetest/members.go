@@ -22,36 +22,36 @@ func Members(t *testing.T, clients ...engine.Members) {
 	require.NoError(t, empty)
 
 	for range 2 {
-		require.Equal(t, []string{"b"}, c.names(c.beat("b", nil, time.Hour)))
+		require.Equal(t, []string{"b"}, c.names(c.heartbeat("b", nil, time.Hour)))
 	}
-	c.beat("c", []string{"x", "y"}, time.Hour)
-	three := c.beat("a", []string{}, time.Hour)
+	c.heartbeat("c", []string{"x", "y"}, time.Hour)
+	three := c.heartbeat("a", []string{}, time.Hour)
 	require.Equal(t, []string{"b", "c", "a"}, c.names(three), "in the order in which they came")
 	require.Equal(t, []engine.Node{{Name: "b"}, {Name: "c", Topics: []string{"x", "y"}}, {Name: "a", Topics: []string{}}}, three.Nodes)
 
-	other := c.beat("c", []string{"x"}, time.Hour)
+	other := c.heartbeat("c", []string{"x"}, time.Hour)
 	require.Equal(t, []string{"b", "c", "a"}, c.names(other), "who serves other topics keeps its place")
 	require.Equal(t, []string{"x"}, other.Nodes[1].Topics)
 
-	none := c.beat("b", []string{}, time.Hour)
+	none := c.heartbeat("b", []string{}, time.Hour)
 	require.Equal(t, []string{}, none.Nodes[0].Topics, "no topics are not all topics")
 
 	require.NoError(t, c.leave("b"))
-	left := c.beat("c", []string{"x"}, time.Hour)
+	left := c.heartbeat("c", []string{"x"}, time.Hour)
 	require.Equal(t, []string{"c", "a"}, c.names(left))
 	require.Equal(t, "c", left.Leader(), "the next one leads")
 	require.NoError(t, c.leave("b"), "who has left can leave")
-	require.Equal(t, []string{"c", "a", "b"}, c.names(c.beat("b", nil, time.Hour)), "who comes again comes last")
+	require.Equal(t, []string{"c", "a", "b"}, c.names(c.heartbeat("b", nil, time.Hour)), "who comes again comes last")
 
-	// A node without beats is gone after its time, and not before.
+	// A node without heartbeats is gone after its time, and not before.
 	start := time.Now() // before: the answer may take its time
-	dies := c.beat("dies", nil, 2*time.Second)
+	dies := c.heartbeat("dies", nil, 2*time.Second)
 	require.Contains(t, c.names(dies), "dies")
 	view := dies
 	for slices.Contains(c.names(view), "dies") {
 		require.Less(t, time.Since(start), patient, "a node that is dead is still there")
 		time.Sleep(20 * time.Millisecond)
-		view = c.beat("c", []string{"x"}, time.Hour)
+		view = c.heartbeat("c", []string{"x"}, time.Hour)
 	}
 	require.GreaterOrEqual(t, time.Since(start), 1900*time.Millisecond, "a node is gone before its time")
 	require.Equal(t, []string{"c", "a", "b"}, c.names(view))
@@ -59,14 +59,14 @@ func Members(t *testing.T, clients ...engine.Members) {
 	for _, name := range []string{"a", "b", "c"} {
 		require.NoError(t, c.leave(name))
 	}
-	last := c.beat("last", nil, time.Hour)
+	last := c.heartbeat("last", nil, time.Hour)
 	require.Equal(t, []string{"last"}, c.names(last))
 	require.NoError(t, c.leave("last"))
 
 	Runs(t, clients...)
 }
 
-// Runs tests that two runs of one name learn of each other if both beat, and only then. It is a part
+// Runs tests that two runs of one name learn of each other if both send heartbeats, and only then. It is a part
 // of Members.
 func Runs(t *testing.T, clients ...engine.Members) {
 	c := &club{t: t, clients: clients}
@@ -74,13 +74,13 @@ func Runs(t *testing.T, clients ...engine.Members) {
 	c.testDuplicates()
 }
 
-// testOneAfterTheOther lets runs of one name follow each other. They may meet in the first beat at
+// testOneAfterTheOther lets runs of one name follow each other. They may meet in the first heartbeat at
 // most.
 func (c *club) testOneAfterTheOther() {
 	c.run(0, "restarted", "first", 2*time.Second)
 	c.run(-1, "restarted", "second", time.Hour)
 	for begun := time.Now(); time.Since(begun) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
-		require.Empty(c.t, c.run(-1, "restarted", "second", time.Hour).Other, "its predecessor beats no more")
+		require.Empty(c.t, c.run(-1, "restarted", "second", time.Hour).Other, "its predecessor is dead")
 	}
 
 	c.run(0, "returned", "first", time.Second)
@@ -96,7 +96,7 @@ func (c *club) testOneAfterTheOther() {
 	}
 }
 
-// testDuplicates lets two runs of one name beat at the same time. Both learn that, and for the others
+// testDuplicates lets two runs of one name send heartbeats at the same time. Both learn that, and for the others
 // they are one node that does not change.
 func (c *club) testDuplicates() {
 	c.run(0, "duplicate", "one", time.Hour)
@@ -116,18 +116,18 @@ func (c *club) testDuplicates() {
 	c.leaveAll("duplicate")
 }
 
-// club is a few nodes. Each of them beats through one of the clients.
+// club is a few nodes. Each of them sends heartbeats through one of the clients.
 type club struct {
 	t       *testing.T
 	clients []engine.Members
 }
 
-func (c *club) beat(name string, topics []string, ttl time.Duration) engine.View {
+func (c *club) heartbeat(name string, topics []string, ttl time.Duration) engine.View {
 	c.t.Helper()
 	return c.ask(c.client(name), engine.Node{Name: name, Topics: topics}, ttl)
 }
 
-// run beats for a run of a node, through the first client (0) or the last (-1).
+// run sends heartbeats for a run of a node, through the first client (0) or the last (-1).
 func (c *club) run(client int, name, run string, ttl time.Duration) engine.View {
 	c.t.Helper()
 	if client < 0 {
@@ -136,11 +136,11 @@ func (c *club) run(client int, name, run string, ttl time.Duration) engine.View 
 	return c.ask(c.clients[client], engine.Node{Name: name, Run: run}, ttl)
 }
 
-// ask beats until it gets a view: a short ttl has a short time limit, and the machine may be busy.
+// ask sends heartbeats until it gets a view: a short ttl has a short time limit, and the machine may be busy.
 func (c *club) ask(client engine.Members, node engine.Node, ttl time.Duration) engine.View {
 	c.t.Helper()
 	for start := time.Now(); ; {
-		view, err := client.Beat(c.t.Context(), node, ttl)
+		view, err := client.Heartbeat(c.t.Context(), node, ttl)
 		if errors.Is(err, context.DeadlineExceeded) && time.Since(start) < patient {
 			continue
 		}

@@ -80,7 +80,7 @@ func (m *model) run(seed uint64, end time.Time) {
 		case dice < 11:
 			m.extendSome()
 		case dice < 17:
-			m.expireSome()
+			m.leaseSome()
 		default:
 			m.look()
 		}
@@ -297,7 +297,7 @@ func (m *model) extendSome() {
 	}
 }
 
-func (m *model) expireSome() {
+func (m *model) leaseSome() {
 	tokens, want := m.tokens()
 	ask := engine.Ask{Max: m.rng.IntN(6)}
 	for i, token := range tokens {
@@ -309,10 +309,10 @@ func (m *model) expireSome() {
 			outcome.After = long
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
-			outcome.Refund = true
+			outcome.Release = true
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
-			outcome.Anew, outcome.After = true, 0
+			outcome.NewRun, outcome.After = true, 0
 			if m.rng.IntN(2) == 0 {
 				outcome.Error = ""
 			}
@@ -323,14 +323,14 @@ func (m *model) expireSome() {
 			m.settled(outcome)
 		}
 	}
-	m.expire(ask, want)
+	m.leaseBatch(ask, want)
 }
 
 // settled applies a valid outcome.
 func (m *model) settled(outcome engine.Outcome) {
 	task := m.tasks[outcome.Token.ID]
 	m.old = append(m.old, task.token)
-	if outcome.Anew {
+	if outcome.NewRun {
 		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, outcome.Error, false
 		task.due, task.waits = outcome.Due, !outcome.Due.Before(newDue)
 		if outcome.Error != "" {
@@ -338,11 +338,11 @@ func (m *model) settled(outcome engine.Outcome) {
 		}
 		return
 	}
-	if outcome.As != engine.Done && !outcome.Refund {
+	if outcome.As != engine.Done && !outcome.Release {
 		task.failure, task.replayed = outcome.Error, false
 		task.failures++
 	}
-	if outcome.Refund {
+	if outcome.Release {
 		task.attempts--
 		task.calls--
 	}
@@ -353,9 +353,9 @@ func (m *model) settled(outcome engine.Outcome) {
 	}
 }
 
-func (m *model) expire(ask engine.Ask, want []bool) int {
-	batch, err := m.any().Expire(m.ctx, m.ask(ask))
-	m.say("expire %+v: settled %v", ask, batch.Settled)
+func (m *model) leaseBatch(ask engine.Ask, want []bool) int {
+	batch, err := m.any().Lease(m.ctx, m.ask(ask))
+	m.say("lease %+v: settled %v", ask, batch.Settled)
 	for _, leased := range batch.Leased {
 		m.say("    leased %s version %d attempt %d lease %d", leased.ID, leased.Version, leased.Attempts, leased.Token.Lease)
 	}
@@ -444,11 +444,11 @@ func (m *model) drain() {
 	}
 	for start := time.Now(); left > 0; {
 		require.Less(m.t, time.Since(start), patient, "%d tasks are not leased", left)
-		leased := m.expire(engine.Ask{Max: 10}, nil)
+		leased := m.leaseBatch(engine.Ask{Max: 10}, nil)
 		if left -= leased; leased == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}
-		_, err := m.sweep(m.ctx, m.engine)
+		_, err := m.purge(m.ctx, m.engine)
 		require.NoError(m.t, err)
 	}
 	m.idle(20 * time.Millisecond)

@@ -81,9 +81,9 @@ func (r *rig) consume(e engine.Engine, node string, seen *firings, stop <-chan s
 	var settle []engine.Outcome
 	var firings []firing
 	for {
-		batch, err := e.Expire(r.ctx, r.ask(engine.Ask{Node: node, Max: 1 + rand.IntN(20), Settle: settle}))
+		batch, err := e.Lease(r.ctx, r.ask(engine.Ask{Node: node, Max: 1 + rand.IntN(20), Settle: settle}))
 		if err != nil {
-			r.t.Errorf("Expire: %v", err)
+			r.t.Errorf("Lease: %v", err)
 			return
 		}
 		seen.mu.Lock()

@@ -17,7 +17,7 @@ func testParts(r *rig) {
 	require.NotEmpty(r.t, parted.Parts(unique("none"), nil), "of a missing topic nobody knows where it is")
 	const slots, count = 8, 100
 	r.make(engine.Topic{Slots: slots})
-	r.expire(engine.Ask{Max: 1}) // so that the engine knows the topic
+	r.leaseBatch(engine.Ask{Max: 1}) // so that the engine knows the topic
 	parts := parted.Parts(r.topic, nil)
 	require.Len(r.t, slices.Compact(slices.Sorted(slices.Values(parts))), len(parts), "no number twice")
 	for i := range count {
@@ -31,7 +31,7 @@ func testParts(r *rig) {
 	var outcomes []engine.Outcome
 	r.eventually("all tasks are leased", func() bool {
 		for _, part := range parts {
-			batch := r.expire(engine.Ask{Max: count, Part: part})
+			batch := r.leaseBatch(engine.Ask{Max: count, Part: part})
 			for _, one := range batch.Leased {
 				require.Equal(r.t, 1, one.Attempts)
 				outcomes = append(outcomes, engine.Outcome{Token: one.Token, As: engine.Pending, After: time.Hour})
@@ -42,13 +42,13 @@ func testParts(r *rig) {
 	for _, part := range parts {
 		own := slices.DeleteFunc(slices.Clone(outcomes), func(o engine.Outcome) bool { return parted.Part(o.Token.Key) != part })
 		for _, max := range []int{0, 1} { // told twice
-			batch := r.expire(engine.Ask{Settle: own, Max: max, Part: part})
+			batch := r.leaseBatch(engine.Ask{Settle: own, Max: max, Part: part})
 			require.NotContains(r.t, batch.Settled, max > 0)
 			require.Empty(r.t, batch.Leased)
 		}
 	}
 	for _, slot := range []int{0, slots - 1} {
-		batch := r.expire(engine.Ask{Slots: []int{slot}, Max: 1, Part: parts[0]})
+		batch := r.leaseBatch(engine.Ask{Slots: []int{slot}, Max: 1, Part: parts[0]})
 		require.Empty(r.t, batch.Leased)
 		require.WithinDuration(r.t, r.now(), batch.Now, patient, "the time, also of a part without that slot")
 	}

@@ -36,7 +36,7 @@ func testPeek(r *rig) {
 		require.ErrorIs(r.t, err, engine.ErrUnsupported)
 		return
 	}
-	r.expire(engine.Ask{Max: 1}) // so that the engine knows the topic
+	r.leaseBatch(engine.Ask{Max: 1}) // so that the engine knows the topic
 	require.Equal(r.t, engine.NothingDue, wait(nil))
 
 	year9999 := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)

@@ -30,7 +30,7 @@ func testPulls(r *rig) {
 		}
 		asking.Go(func() {
 			for range tasks / 7 {
-				batch, err := eng.Expire(r.ctx, ask)
+				batch, err := eng.Lease(r.ctx, ask)
 				if err != nil {
 					r.t.Error(err)
 					return
@@ -45,7 +45,7 @@ func testPulls(r *rig) {
 	}
 	asking.Wait()
 	r.eventually("all tasks are leased", func() bool {
-		for _, one := range r.expire(engine.Ask{Max: tasks}).Leased {
+		for _, one := range r.leaseBatch(engine.Ask{Max: tasks}).Leased {
 			leased[one.ID]++
 		}
 		return len(leased) == tasks

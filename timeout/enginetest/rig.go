@@ -154,10 +154,10 @@ func (r *rig) executions(id string, limit int) []engine.Execution {
 	return executions
 }
 
-// expire asks with this rig's topic, a long lease, and a node.
-func (r *rig) expire(ask engine.Ask) engine.Batch {
+// leaseBatch asks with this rig's topic, a long lease, and a node.
+func (r *rig) leaseBatch(ask engine.Ask) engine.Batch {
 	r.t.Helper()
-	batch, err := r.engine.Expire(r.ctx, r.ask(ask))
+	batch, err := r.engine.Lease(r.ctx, r.ask(ask))
 	require.NoError(r.t, err)
 	r.check(ask, batch)
 	return batch
@@ -200,7 +200,7 @@ func (r *rig) lease(count int, lease time.Duration) []engine.Leased {
 	var leased []engine.Leased
 	for start := time.Now(); len(leased) < count; {
 		require.Less(r.t, time.Since(start), patient, "%d of %d tasks are leased", len(leased), count)
-		batch := r.expire(engine.Ask{Max: count - len(leased), Lease: lease})
+		batch := r.leaseBatch(engine.Ask{Max: count - len(leased), Lease: lease})
 		leased = append(leased, batch.Leased...)
 		if len(batch.Leased) == 0 {
 			time.Sleep(2 * time.Millisecond)
@@ -228,7 +228,7 @@ func (r *rig) ending(leased engine.Leased) engine.Leased {
 
 func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	r.t.Helper()
-	return r.expire(engine.Ask{Settle: outcomes}).Settled
+	return r.leaseBatch(engine.Ask{Settle: outcomes}).Settled
 }
 
 func (r *rig) extend(lease time.Duration, tokens ...engine.Token) []bool {
@@ -243,7 +243,7 @@ func (r *rig) extend(lease time.Duration, tokens ...engine.Token) []bool {
 func (r *rig) idle(d time.Duration) {
 	r.t.Helper()
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		batch := r.expire(engine.Ask{Max: 10})
+		batch := r.leaseBatch(engine.Ask{Max: 10})
 		require.Empty(r.t, batch.Leased)
 		require.Empty(r.t, batch.Died)
 		if time.Since(start) > d {
@@ -259,36 +259,36 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// sweep does a part of the upkeep for the topics of all tests, and counts the deleted dead
+// purge does a part of the maintenance for the topics of all tests, and counts the deleted dead
 // tasks.
-func (s *suite) sweep(ctx context.Context, e engine.Engine) (more bool, err error) {
-	swept, err := e.Upkeep(ctx)
+func (s *suite) purge(ctx context.Context, e engine.Engine) (more bool, err error) {
+	purged, err := e.Maintain(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for topic, n := range swept.Dead {
+	for topic, n := range purged.Dead {
 		s.dead[topic] += n
 	}
-	return swept.More, err
+	return purged.More, err
 }
 
-// sweptDead returns how many dead tasks of the topic were deleted.
-func (r *rig) sweptDead() int {
+// purgedDead returns how many dead tasks of the topic were deleted.
+func (r *rig) purgedDead() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dead[r.topic]
 }
 
-// upkeep calls Upkeep until there is no more to do.
-func (r *rig) upkeep() {
+// maintain calls Maintain until there is no more to do.
+func (r *rig) maintain() {
 	r.t.Helper()
 	for range 1000 {
-		more, err := r.sweep(r.ctx, r.engine)
+		more, err := r.purge(r.ctx, r.engine)
 		require.NoError(r.t, err)
 		if !more {
 			return
 		}
 	}
-	require.Fail(r.t, "Upkeep has no end")
+	require.Fail(r.t, "Maintain has no end")
 }
 
 // plain makes tasks comparable: an engine may answer in any time zone.

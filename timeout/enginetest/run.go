@@ -22,9 +22,9 @@ type Options struct {
 	// NoPeek is for an engine.Peeker with a part that can't peek: Peek must be ErrUnsupported.
 	NoPeek bool
 
-	// Place is for an engine of several parts, each with an order of its own: it returns the
+	// PartOf is for an engine of several parts, each with an order of its own: it returns the
 	// part of a task. Nil means that there is one part.
-	Place func(key engine.Key) int
+	PartOf func(key engine.Key) int
 }
 
 // suite is the common state of the tests of one run.
@@ -48,8 +48,8 @@ func Run(t *testing.T, e engine.Engine, opts Options) {
 	if opts.Second != nil {
 		s.second = opts.Second(t)
 	}
-	if s.opts.Place == nil {
-		s.opts.Place = func(engine.Key) int { return 0 }
+	if s.opts.PartOf == nil {
+		s.opts.PartOf = func(engine.Key) int { return 0 }
 	}
 	var waiting sync.WaitGroup
 	running := make(chan struct{}, atOnce)
@@ -80,19 +80,19 @@ func (s *suite) tests() []test {
 		{"EachSetFiresExactlyOnce", testExactlyOnce},
 		{"NothingIsEarly", testNeverEarly},
 		{"Members", testMembers},
-		{"Upkeep", testUpkeep},
+		{"Maintain", testMaintain},
 		{"DeadLetters", testDeadLetters},
 		{"Late", testLate},
 		{"Leases", testLeases},
-		{"LeasesDuringUpkeep", testLeasesDuringUpkeep},
+		{"LeasesDuringMaintenance", testLeasesDuringMaintenance},
 		{"OneLease", testOneLease},
-		{"OutlivedAmongOthers", testOutlivedAmongOthers},
+		{"ExpiredAmongOthers", testExpiredAmongOthers},
 		{"Next", testNext},
 		{"StatesKept", testStatesKept},
 		{"StatesForgotten", testStatesForgotten},
 		{"Tokens", testTokens},
 		{"Attempts", testAttempts},
-		{"Anew", testAnew},
+		{"NewRun", testNewRun},
 		{"Every", testEvery},
 		{"Record", testRecord},
 		{"Batches", testBatches},
@@ -115,7 +115,7 @@ func (s *suite) tests() []test {
 		{"ContextEnds", testContextEnds},
 	}
 	if _, ok := s.engine.(engine.Log); ok {
-		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogAnew", testLogAnew}, test{"LogOfASet", testLogOfASet})
+		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogNewRun", testLogNewRun}, test{"LogOfASet", testLogOfASet})
 	}
 	if _, ok := s.engine.(engine.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})
@@ -127,7 +127,7 @@ func (s *suite) tests() []test {
 		tests = append(tests, test{"Peek", testPeek})
 	}
 	if _, ok := s.engine.(engine.Primary); ok {
-		tests = append(tests, test{"Upcoming", testUpcoming}, test{"Claim", testClaim}, test{"ClaimedOnce", testClaimedOnce})
+		tests = append(tests, test{"ScanBefore", testScanBefore}, test{"Claim", testClaim}, test{"ClaimedOnce", testClaimedOnce})
 	}
 	return tests
 }

@@ -22,12 +22,12 @@ func testLog(r *rig) {
 	started := r.now().Add(-time.Second).Truncate(time.Millisecond)
 	outcomes := []engine.Outcome{
 		{As: engine.Pending, Error: "first", Started: started, Took: 1500 * time.Microsecond},
-		{As: engine.Pending, Refund: true, Error: "not begun"},
+		{As: engine.Pending, Release: true, Error: "not begun"},
 		{As: engine.Pending, Error: "second", Started: started.Add(time.Millisecond), Took: 0},
 		{As: engine.Done, Started: started.Add(time.Second), Took: time.Minute},
 	}
 	for i, outcome := range outcomes {
-		outcome.Token = r.expireOne(fmt.Sprint("node", i), long).Token
+		outcome.Token = r.leaseOne(fmt.Sprint("node", i), long).Token
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 	}
 	executions := r.executions("1", 10)
@@ -62,7 +62,7 @@ func testLogRetained(r *rig) {
 	require.Equal(r.t, engine.DefaultRetainLog, topic.RetainLog)
 	left := func() (left int) {
 		r.t.Helper()
-		r.upkeep()
+		r.maintain()
 		for i := range 5 {
 			left += len(r.executions(fmt.Sprint(i), 10))
 		}
@@ -134,14 +134,14 @@ func testWaker(r *rig) {
 	}
 }
 
-// upcoming returns the tasks due before until, page by page.
-func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted {
+// scanBefore returns the tasks due before until, page by page.
+func (r *rig) scanBefore(slots []int, until time.Time, limit int) []engine.Wanted {
 	r.t.Helper()
 	var all []engine.Wanted
 	var before time.Time
 	cursor := ""
 	for range 1000 {
-		page, err := r.engine.(engine.Primary).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
+		page, err := r.engine.(engine.Primary).ScanBefore(r.ctx, r.topic, slots, until, cursor, limit)
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, len(page.Wanted), limit)
 		all = append(all, page.Wanted...)
@@ -154,16 +154,16 @@ func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted 
 		require.False(r.t, page.Until.IsZero())
 		cursor, before = page.Next, page.Until
 	}
-	require.Fail(r.t, "Upcoming has no end")
+	require.Fail(r.t, "ScanBefore has no end")
 	return nil
 }
 
-func testUpcoming(r *rig) {
+func testScanBefore(r *rig) {
 	const slots = 4
 	r.make(engine.Topic{Slots: slots, Retain: long})
 	r.set("moved", newDue)
 	r.move("moved", newDue.Add(long))
-	require.Empty(r.t, r.upcoming(nil, newDue.Add(time.Second), 10))
+	require.Empty(r.t, r.scanBefore(nil, newDue.Add(time.Second), 10))
 	r.remove("moved")
 	for _, b := range []before{dead, done, removed, failed, running} {
 		b.bring(r, b.name)
@@ -186,18 +186,18 @@ func testUpcoming(r *rig) {
 	}
 	soon := []string{"failed", "running"}
 	for _, limit := range []int{1, 7, 1000} {
-		wanted := r.upcoming(nil, newDue, limit)
+		wanted := r.scanBefore(nil, newDue, limit)
 		require.Equal(r.t, soon, ids(wanted), "before until, and not at it")
-		wanted = r.upcoming(nil, newDue.Add(5*time.Second), limit)
+		wanted = r.scanBefore(nil, newDue.Add(5*time.Second), limit)
 		require.True(r.t, slices.IsSortedFunc(wanted, func(a, b engine.Wanted) int { return a.At.Compare(b.At) }), "by time")
 		require.Len(r.t, wanted, 27)
 		require.Len(r.t, ids(wanted), 27)
-		require.Len(r.t, ids(r.upcoming(nil, newDue.Add(long), limit)), 52)
+		require.Len(r.t, ids(r.scanBefore(nil, newDue.Add(long), limit)), 52)
 	}
-	require.Empty(r.t, r.upcoming(nil, past, 10))
+	require.Empty(r.t, r.scanBefore(nil, past, 10))
 	total := 0
 	for slot := range slots {
-		wanted := r.upcoming([]int{slot}, newDue.Add(long), 10)
+		wanted := r.scanBefore([]int{slot}, newDue.Add(long), 10)
 		total += len(wanted)
 		for _, one := range wanted {
 			require.Equal(r.t, slot, engine.Slot(one.ID, slots))
@@ -208,10 +208,10 @@ func testUpcoming(r *rig) {
 		for i := range 10 {
 			r.move(fmt.Sprint(i), newDue.Add(time.Minute+time.Duration(limit)*time.Second))
 		}
-		require.Len(r.t, ids(r.upcoming(nil, newDue.Add(long), limit)), 52)
-		require.Len(r.t, r.upcoming(nil, newDue.Add(5*time.Second), limit), 17)
+		require.Len(r.t, ids(r.scanBefore(nil, newDue.Add(long), limit)), 52)
+		require.Len(r.t, r.scanBefore(nil, newDue.Add(5*time.Second), limit), 17)
 	}
-	_, err := r.engine.(engine.Primary).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
+	_, err := r.engine.(engine.Primary).ScanBefore(r.ctx, r.topic, nil, newDue, "garbage", 10)
 	require.ErrorIs(r.t, err, engine.ErrArgument)
 }
 

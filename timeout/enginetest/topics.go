@@ -106,8 +106,8 @@ func testGrowing(r *rig) {
 		tokens = append(tokens, order[fmt.Sprint("running", i)])
 	}
 	failing := r.leased("failing", long).Token
-	buried := r.leased("dead", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: buried, As: engine.Dead, Error: "broken"}))
+	dead := r.leased("dead", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: dead, As: engine.Dead, Error: "broken"}))
 	failed := r.leased("failed", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failed, As: engine.Pending, After: long, Error: "broken"}))
 	for _, name := range []string{"waiting", "due", "moved", "removed", "replaced"} {
@@ -147,11 +147,11 @@ func testGrowing(r *rig) {
 	got := map[string]engine.Leased{}
 	want := 3*each + 2
 	r.eventually("all that is due is leased", func() bool {
-		for _, leased := range r.expire(engine.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
+		for _, leased := range r.leaseBatch(engine.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
 			require.NotContains(r.t, got, leased.ID, "is leased twice")
 			got[leased.ID] = leased
 		}
-		_, err := r.sweep(r.ctx, r.engine)
+		_, err := r.purge(r.ctx, r.engine)
 		require.NoError(r.t, err)
 		return len(got) == want
 	})
@@ -164,7 +164,7 @@ func testGrowing(r *rig) {
 		}
 	}
 	require.Contains(r.t, got, "dead")
-	require.NotEqual(r.t, buried.Lease, got["dead"].Token.Lease)
+	require.NotEqual(r.t, dead.Lease, got["dead"].Token.Lease)
 	require.NotEqual(r.t, tokens[0].Lease, got["running0"].Token.Lease, "a lease has a number of its own for ever")
 
 	// Leases from before the growth still count, except for the void ones.
@@ -177,12 +177,12 @@ func testGrowing(r *rig) {
 	}
 	require.Equal(r.t, held, r.settle(outcomes...))
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failing, As: engine.Pending, Error: "late"}))
-	r.upkeep()
+	r.maintain()
 	late := r.lease(1, long)[0]
 	require.Equal(r.t, "failing", late.ID)
 	require.Equal(r.t, 2, late.Attempts)
 	require.Equal(r.t, "late", late.Error)
-	r.upkeep()
+	r.maintain()
 	r.idle(50 * time.Millisecond)
 	require.Equal(r.t, map[engine.State]int{
 		engine.Pending: each + 1, engine.Running: 3*each + 3, engine.Done: want, engine.Removed: each + 1,
@@ -251,7 +251,7 @@ func testDropped(r *rig) {
 			require.Empty(r.t, executions)
 		}
 		if primary, ok := e.(engine.Primary); ok {
-			page, _ := primary.Upcoming(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
+			page, _ := primary.ScanBefore(r.ctx, r.topic, nil, r.now().Add(2*long), "", 10) // it may be an error
 			require.Empty(r.t, page.Wanted)
 		}
 	}
@@ -267,7 +267,7 @@ func testDropped(r *rig) {
 	}
 
 	r.make(engine.Topic{Slots: 8})
-	r.upkeep()
+	r.maintain()
 	require.Empty(r.t, r.sizes())
 	for _, task := range r.getAll("0", "kept", "gone") {
 		require.Equal(r.t, engine.None, task.State)
@@ -304,22 +304,22 @@ func testSlots(r *rig) {
 		}
 		got := 0
 		r.eventually("all tasks of the slots are leased", func() bool {
-			batch := r.expire(engine.Ask{Max: []int{7, math.MaxInt}[rand.IntN(2)], Slots: own})
+			batch := r.leaseBatch(engine.Ask{Max: []int{7, math.MaxInt}[rand.IntN(2)], Slots: own})
 			for _, leased := range batch.Leased {
 				require.Contains(r.t, own, engine.Slot(leased.ID, slots))
 			}
 			got += len(batch.Leased)
 			return got == total
 		})
-		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: own}).Leased)
+		require.Empty(r.t, r.leaseBatch(engine.Ask{Max: 7, Slots: own}).Leased)
 	}
 	r.leased("0", long)
 	r.set("0", past)
 	own := engine.Slot("0", slots)
 	for _, strange := range [][]int{{slots}, {-1}, {slots, 1 << 20}, {1<<16 + own}, {slots, slots + 1, slots + 2, slots + 3}} {
-		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots: %v", strange)
+		require.Empty(r.t, r.leaseBatch(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots: %v", strange)
 	}
 	r.eventually("a slot among others that there are not is leased from", func() bool {
-		return len(r.expire(engine.Ask{Max: 7, Slots: []int{-1, own, slots}}).Leased) == 1
+		return len(r.leaseBatch(engine.Ask{Max: 7, Slots: []int{-1, own, slots}}).Leased) == 1
 	})
 }

@@ -22,30 +22,30 @@ type Config struct {
 	Window time.Duration
 
 	// Scan is the shortest time between two scans of the primary for tasks missing in the index.
-	// Scans happen only in Expire (see Poll of timeout.Config). With an index in memory, a task
+	// Scans happen only in Lease (see Poll of timeout.Config). With an index in memory, a task
 	// that another node sets on short notice can be late by Scan. Zero means 1s; less than 10ms
 	// is an error.
 	Scan time.Duration
 
 	// Limit is the largest number of a topic's tasks in one scan. If there are more, or a scan takes
-	// longer than Patience, the next one comes when about half of those read are due. Zero means
+	// longer than CallTimeout, the next one comes when about half of those read are due. Zero means
 	// 100,000; a negative Limit is an error.
 	Limit int
 
-	// Patience is the longest time of a call of the index. After that, the index counts as away,
+	// CallTimeout is the longest time of a call of the index. After that, the index counts as away,
 	// and the engine asks the primary for due tasks. About once a second, one call tries the index
-	// again, and may take this long. Calls that make or drop a topic, and Upkeep, may take five
+	// again, and may take this long. Calls that make or drop a topic, and Maintain, may take five
 	// times as long. Zero means 1s; less than 10ms or more than 20 years is an error.
-	Patience time.Duration
+	CallTimeout time.Duration
 
 	// Logger gets a line when the index fails. Nil means slog's default.
 	Logger *slog.Logger
 }
 
 const (
-	minScan     = 10 * time.Millisecond
-	minPatience = 10 * time.Millisecond
-	maxPatience = engine.MaxDuration / longer
+	minScan        = 10 * time.Millisecond
+	minCallTimeout = 10 * time.Millisecond
+	maxCallTimeout = engine.MaxDuration / longer
 )
 
 // Engine is an engine.Engine made of two engines. It embeds the primary for the verbs unrelated to
@@ -69,7 +69,7 @@ func New(primary engine.Primary, index engine.Engine, cfg Config) (*Engine, erro
 	cfg.Window = cmp.Or(cfg.Window, 5*time.Second)
 	cfg.Scan = cmp.Or(cfg.Scan, time.Second)
 	cfg.Limit = cmp.Or(cfg.Limit, 100_000)
-	cfg.Patience = cmp.Or(cfg.Patience, time.Second)
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	switch {
 	case primary == nil || index == nil:
@@ -78,16 +78,16 @@ func New(primary engine.Primary, index engine.Engine, cfg Config) (*Engine, erro
 		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", engine.ErrArgument, cfg.Scan, minScan)
 	case cfg.Window < cfg.Scan:
 		return nil, fmt.Errorf("%w: Window %v, must be at least Scan %v", engine.ErrArgument, cfg.Window, cfg.Scan)
-	case cfg.Patience < minPatience:
-		return nil, fmt.Errorf("%w: Patience %v, must be at least %v", engine.ErrArgument, cfg.Patience, minPatience)
-	case cfg.Patience > maxPatience:
-		return nil, fmt.Errorf("%w: Patience %v, must be at most %v", engine.ErrArgument, cfg.Patience, maxPatience)
+	case cfg.CallTimeout < minCallTimeout:
+		return nil, fmt.Errorf("%w: CallTimeout %v, must be at least %v", engine.ErrArgument, cfg.CallTimeout, minCallTimeout)
+	case cfg.CallTimeout > maxCallTimeout:
+		return nil, fmt.Errorf("%w: CallTimeout %v, must be at most %v", engine.ErrArgument, cfg.CallTimeout, maxCallTimeout)
 	case cfg.Limit < 1:
 		return nil, fmt.Errorf("%w: Limit %d, must be positive", engine.ErrArgument, cfg.Limit)
 	}
 	return &Engine{
 		Primary: primary,
-		index:   &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
+		index:   &guard{Engine: index, timeout: cfg.CallTimeout, log: cfg.Logger},
 		cfg:     cfg,
 		loads:   make(map[string]*load),
 	}, nil
@@ -332,18 +332,18 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-// Upkeep implements engine.Engine. It does the upkeep of both.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
-	swept, err := e.Primary.Upkeep(ctx)
+// Maintain implements engine.Engine. It does the maintenance of both.
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
+	purged, err := e.Primary.Maintain(ctx)
 	if err != nil {
-		return swept, err
+		return purged, err
 	}
-	also, err := e.index.Upkeep(ctx)
+	also, err := e.index.Maintain(ctx)
 	if err != nil {
-		e.warn("timeout/index: no upkeep of the index", err)
+		e.warn("timeout/index: no maintenance of the index", err)
 	}
-	swept.More = swept.More || also.More && err == nil // dead entries of the index don't count
-	return swept, nil
+	purged.More = purged.More || also.More && err == nil // dead entries of the index don't count
+	return purged, nil
 }
 
 // Close closes both. It is idempotent.

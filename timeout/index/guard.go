@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// longer is the time limit of calls without a size limit, as a multiple of Patience.
+	// longer is the time limit of calls without a size limit, as a multiple of CallTimeout.
 	longer = 5
 
 	// rest is the pause after a failure of the index.
@@ -26,8 +26,8 @@ var errAway = errors.New("timeout/index: the index is away")
 // After a failure, calls fail at once. After a rest, one call tries the index again.
 type guard struct {
 	engine.Engine
-	patience time.Duration
-	log      *slog.Logger
+	timeout time.Duration
+	log     *slog.Logger
 
 	mu    sync.Mutex
 	away  bool
@@ -35,14 +35,14 @@ type guard struct {
 }
 
 // enter returns errAway if a call must not ask the index.
-func (g *guard) enter(patience time.Duration) error {
+func (g *guard) enter(timeout time.Duration) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	if g.away && now.Before(g.until) {
 		return errAway
 	}
-	g.until = now.Add(patience + rest) // if the index is away, other calls wait for this one
+	g.until = now.Add(timeout + rest) // if the index is away, other calls wait for this one
 	return nil
 }
 
@@ -63,19 +63,19 @@ func (g *guard) leave(err error) {
 }
 
 // ask calls the index, unless it rests after a failure.
-func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(context.Context) (A, error)) (A, error) {
+func ask[A any](ctx context.Context, g *guard, timeout time.Duration, do func(context.Context) (A, error)) (A, error) {
 	var none A
-	if err := g.enter(patience); err != nil {
+	if err := g.enter(timeout); err != nil {
 		return none, err
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answer, err := do(within)
 	if err != nil && ctx.Err() != nil {
 		return answer, err // the caller's context ended: that says nothing about the index
 	}
 	if err != nil && within.Err() != nil {
-		err = fmt.Errorf("no answer within %v: %w", patience, err)
+		err = fmt.Errorf("no answer within %v: %w", timeout, err)
 	}
 	g.leave(err)
 	return answer, err
@@ -93,34 +93,34 @@ func whole(answers []engine.Answer, err error) ([]engine.Answer, error) {
 }
 
 func (g *guard) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Set(ctx, tasks)) })
+	return ask(ctx, g, g.timeout, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Set(ctx, tasks)) })
 }
 
 func (g *guard) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Remove(ctx, removals)) })
+	return ask(ctx, g, g.timeout, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Remove(ctx, removals)) })
 }
 
 func (g *guard) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Move(ctx, moves)) })
+	return ask(ctx, g, g.timeout, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Move(ctx, moves)) })
 }
 
-func (g *guard) Expire(ctx context.Context, what engine.Ask) (engine.Batch, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) (engine.Batch, error) { return g.Engine.Expire(ctx, what) })
+func (g *guard) Lease(ctx context.Context, what engine.Ask) (engine.Batch, error) {
+	return ask(ctx, g, g.timeout, func(ctx context.Context) (engine.Batch, error) { return g.Engine.Lease(ctx, what) })
 }
 
 func (g *guard) Topics(ctx context.Context) ([]engine.Topic, error) {
-	return ask(ctx, g, g.patience, g.Engine.Topics)
+	return ask(ctx, g, g.timeout, g.Engine.Topics)
 }
 
 func (g *guard) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (engine.Topic, error) { return g.Engine.SetTopic(ctx, topic, onlyNew) })
+	return ask(ctx, g, longer*g.timeout, func(ctx context.Context) (engine.Topic, error) { return g.Engine.SetTopic(ctx, topic, onlyNew) })
 }
 
 func (g *guard) DropTopic(ctx context.Context, name string) error {
-	_, err := ask(ctx, g, longer*g.patience, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.Engine.DropTopic(ctx, name) })
+	_, err := ask(ctx, g, longer*g.timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.Engine.DropTopic(ctx, name) })
 	return err
 }
 
-func (g *guard) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return ask(ctx, g, longer*g.patience, g.Engine.Upkeep)
+func (g *guard) Maintain(ctx context.Context) (engine.Purged, error) {
+	return ask(ctx, g, longer*g.timeout, g.Engine.Maintain)
 }

@@ -81,7 +81,7 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 	cursor, began := "", time.Now()
 	for read := 0; ; {
 		limit := min(loadPage, e.cfg.Limit-read)
-		page, err := e.Upcoming(ctx, topic, slots, horizon, cursor, limit)
+		page, err := e.ScanBefore(ctx, topic, slots, horizon, cursor, limit)
 		if err != nil {
 			return next, horizon, err
 		}
@@ -101,7 +101,7 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 		if page.Next == "" {
 			return next, horizon, nil
 		}
-		if read >= e.cfg.Limit || time.Since(began) > e.cfg.Patience {
+		if read >= e.cfg.Limit || time.Since(began) > e.cfg.CallTimeout {
 			// There are more tasks, and the caller waits: read again when about half of these are due, but at most
 			// every minScan.
 			return now.Add(min(max(page.Until.Sub(now)/2, minScan), e.cfg.Scan)), page.Until, nil
@@ -111,7 +111,7 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 }
 
 // earliest returns a time before which no task of a page or a later one is due.
-func earliest(page engine.UpcomingPage) time.Time {
+func earliest(page engine.ScanPage) time.Time {
 	first := page.Wanted[0].At
 	for _, wanted := range page.Wanted {
 		first = earlier(first, wanted.At)

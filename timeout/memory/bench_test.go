@@ -71,8 +71,8 @@ func BenchmarkMove(b *testing.B) {
 	perTask(b)
 }
 
-// BenchmarkExpire settles a batch and leases the next.
-func BenchmarkExpire(b *testing.B) {
+// BenchmarkLease settles a batch and leases the next.
+func BenchmarkLease(b *testing.B) {
 	e, task := benchmark(b)
 	tasks := make([]engine.Task, batch)
 	var settle []engine.Outcome
@@ -86,7 +86,7 @@ func BenchmarkExpire(b *testing.B) {
 		}
 		_, _ = e.Set(context.Background(), tasks)
 		b.StartTimer()
-		got, _ := e.Expire(context.Background(), engine.Ask{Topic: "orders", Node: "n", Settle: settle, Max: batch, Lease: time.Minute})
+		got, _ := e.Lease(context.Background(), engine.Ask{Topic: "orders", Node: "n", Settle: settle, Max: batch, Lease: time.Minute})
 		settle = settle[:0]
 		for _, leased := range got.Leased {
 			settle = append(settle, engine.Outcome{Token: leased.Token, As: engine.Done})

@@ -53,7 +53,7 @@ func TestTheEarliestComesFirstOverAllSlots(t *testing.T) {
 	_, err = e.Set(t.Context(), tasks)
 	require.NoError(t, err)
 	for want := 0; want < count; {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 7, Lease: time.Hour})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Max: 7, Lease: time.Hour})
 		require.NoError(t, err)
 		require.NotEmpty(t, batch.Leased)
 		for _, leased := range batch.Leased {
@@ -74,17 +74,17 @@ func TestATaskCanDieAndBeReplayedAgainAndAgain(t *testing.T) {
 		_, err = e.Set(t.Context(), []engine.Task{{Topic: key.Topic, ID: key.ID, After: time.Minute}})
 		require.NoError(t, err)
 		ask := engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute}
-		expire := func() engine.Batch {
+		leaseBatch := func() engine.Batch {
 			time.Sleep(time.Minute + 20*time.Millisecond) // up to two ticks late
 			synctest.Wait()
-			batch, err := e.Expire(t.Context(), ask)
+			batch, err := e.Lease(t.Context(), ask)
 			require.NoError(t, err)
 			return batch
 		}
 		for range 5 {
-			require.Len(t, expire().Leased, 1)
-			require.Equal(t, []engine.Key{key}, expire().Died)
-			require.Empty(t, expire().Leased, "what is dead stays")
+			require.Len(t, leaseBatch().Leased, 1)
+			require.Equal(t, []engine.Key{key}, leaseBatch().Died)
+			require.Empty(t, leaseBatch().Leased, "what is dead stays")
 			answers, err := e.Replay(t.Context(), []engine.Key{key})
 			require.NoError(t, err)
 			require.Equal(t, engine.Dead, answers[0].Was)

@@ -33,8 +33,8 @@ type entry struct {
 type more struct {
 	lease    int64 // the last lease's number, or 0
 	ends     int64 // end of the last lease, in milliseconds by a clock never stepped since the engine's start
-	calls    int   // of earlier lives
-	failures int   // of earlier lives
+	calls    int   // of earlier runs
+	failures int   // of earlier runs
 	callback *engine.Callback
 	trace    map[string]string
 	failure  string
@@ -68,7 +68,7 @@ func (en *entry) free() {
 	}
 }
 
-// begin begins another life of the task. So many of its attempts have succeeded.
+// begin begins another run of the task. So many of its attempts have succeeded.
 func (en *entry) begin(succeeded int) {
 	more := en.mine()
 	more.calls += int(en.attempts)

@@ -16,8 +16,8 @@ type node struct {
 	ttl   time.Duration
 }
 
-// Beat is engine.Members'.
-func (e *Engine) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
+// Heartbeat is engine.Members'.
+func (e *Engine) Heartbeat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
 	return call(ctx, e, func() (view engine.View, _ error) {
 		at := now()
 		e.dismiss(func(n node) bool { return n.until <= at && n.Name != who.Name })

@@ -30,14 +30,14 @@ func TestATaskFromBeforeTheClockWasSteppedBackIsWaitedFor(t *testing.T) {
 	e.mu.Unlock()
 
 	ask := engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute}
-	batch, err := e.Expire(t.Context(), ask)
+	batch, err := e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Empty(t, batch.Leased)
 	require.Equal(t, time.UnixMilli(en.at), batch.Next)
 
 	set("2")
 	set("3")
-	batch, err = e.Expire(t.Context(), ask)
+	batch, err = e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, batch.Now, batch.Next, "one is due")
@@ -63,28 +63,28 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 	e.mu.Unlock()
 
 	due := func() (ids []string) {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Hour})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Hour})
 		require.NoError(t, err)
 		for _, leased := range batch.Leased {
 			ids = append(ids, leased.ID)
 		}
 		return ids
 	}
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"near"}, due())
 
 	e.mu.Lock() // and a step back, which is no step forward later
 	e.ahead += 5 * step
 	e.mu.Unlock()
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, e.clockAhead(time.Now()), e.ahead, maxStep)
 	require.Empty(t, due())
 }
 
 // A lease is a length of time, and its handler runs. It may be made before the step, or after it and before the
-// next Upkeep.
+// next Maintain.
 func TestALeaseLastsAsLongAfterAStep(t *testing.T) {
 	for _, step := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 		for _, when := range []string{"leased before", "extended after", "leased after", "ended before"} {
@@ -104,7 +104,7 @@ func testStep(t *testing.T, step int64, when string) {
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "x"}})
 	require.NoError(t, err)
 	leased := func(lease time.Duration) []engine.Leased {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
 		require.NoError(t, err)
 		return batch.Leased
 	}
@@ -134,7 +134,7 @@ func testStep(t *testing.T, step int64, when string) {
 	if when != "ended before" {
 		require.Empty(t, leased(time.Hour))
 	}
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 	if when == "ended before" {
 		require.Len(t, leased(time.Hour), 1)
@@ -155,7 +155,7 @@ func TestAPauseWhileALeaseIsMadeDoesNotChangeItsEnd(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "x"}})
 	require.NoError(t, err)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 

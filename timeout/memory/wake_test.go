@@ -55,7 +55,7 @@ func TestTheFirstDueTaskOfASlotWakes(t *testing.T) {
 		set(-time.Second)
 		expect(1)
 		for leased := 0; leased < len(tasks); {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 100, Lease: time.Hour})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Max: 100, Lease: time.Hour})
 			require.NoError(t, err)
 			require.NotEmpty(t, batch.Leased)
 			leased += len(batch.Leased)

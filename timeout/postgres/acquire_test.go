@@ -49,7 +49,7 @@ func TestCallsWaitForAConnectionThatIsThereIfTheServerTakesNoMore(t *testing.T) 
 			case 0, 1:
 				_, errs[i] = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour}})
 			case 2:
-				_, errs[i] = e.Beat(t.Context(), engine.Node{Name: fmt.Sprint(i)}, time.Minute)
+				_, errs[i] = e.Heartbeat(t.Context(), engine.Node{Name: fmt.Sprint(i)}, time.Minute)
 			case 3:
 				_, errs[i] = e.Now(t.Context())
 				if errs[i] == nil {

@@ -27,8 +27,8 @@ func BenchmarkSet(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// BenchmarkExpire leases due tasks. Each call settles the tasks of the call before.
-func BenchmarkExpire(b *testing.B) {
+// BenchmarkLease leases due tasks. Each call settles the tasks of the call before.
+func BenchmarkLease(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		for _, most := range []int{256, 1000} {
 			b.Run(fmt.Sprintf("workers=%d/max=%d", workers, most), func(b *testing.B) {

@@ -44,7 +44,7 @@ func child() {
 		for i, answer := range answers {
 			fmt.Fprintln(lines, "set", tasks[i].ID, answer.Version)
 		}
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: prefix, Max: 15, Lease: 500 * time.Millisecond, Settle: settle})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: prefix, Max: 15, Lease: 500 * time.Millisecond, Settle: settle})
 		if err != nil {
 			panic(err)
 		}
@@ -109,7 +109,7 @@ func TestNothingThatWasAcknowledgedIsLostWhenAProcessIsKilled(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for len(left) > 0 {
 		require.False(t, time.Now().After(deadline), "%d tasks are lost", len(left))
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "last", Max: 1000, Lease: time.Minute})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "last", Max: 1000, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, leased := range batch.Leased {
 			delete(left, leased.ID)

@@ -24,12 +24,12 @@ func withClock(t *testing.T) (*testserver.Server, *postgres.Engine) {
 	return server, e
 }
 
-// upkeep does all of it.
-func upkeep(t *testing.T, e *postgres.Engine) {
+// maintain does all of it.
+func maintain(t *testing.T, e *postgres.Engine) {
 	t.Helper()
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = e.Upkeep(context.Background())
+		purged, err = e.Maintain(context.Background())
 		require.NoError(t, err)
 	}
 }
@@ -42,27 +42,27 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	kept := leaseOne(t, e, time.Minute)
 	set(t, e, engine.Task{ID: "1"})
 	first := leaseOne(t, e, lease)
-	_, err := e.Beat(t.Context(), engine.Node{Name: "dead"}, ttl)
+	_, err := e.Heartbeat(t.Context(), engine.Node{Name: "dead"}, ttl)
 	require.NoError(t, err)
-	_, err = e.Beat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
+	_, err = e.Heartbeat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
 	require.NoError(t, err)
 
 	server.SetClock(t, 0)
 	due := get(t, e, "long").Due
-	upkeep(t, e)
+	maintain(t, e)
 	require.Eventually(t, func() bool {
-		upkeep(t, e)
-		batch := expire(t, e, 10, lease)
+		maintain(t, e)
+		batch := leaseBatch(t, e, 10, lease)
 		return len(batch.Leased) == 1 && batch.Leased[0].ID == "1" && batch.Leased[0].Again
 	}, time.Minute, 20*time.Millisecond, "the lease ends")
-	require.Equal(t, []bool{false}, expire(t, e, 0, 0, engine.Outcome{Token: first.Token, As: engine.Done}).Settled)
+	require.Equal(t, []bool{false}, leaseBatch(t, e, 0, 0, engine.Outcome{Token: first.Token, As: engine.Done}).Settled)
 	left := time.Until(get(t, e, "kept").Until)
 	require.Less(t, left, 61*time.Second)
 	require.Greater(t, left, 40*time.Second, "no lease is made shorter than it was")
-	require.Equal(t, []bool{true}, expire(t, e, 0, 0, engine.Outcome{Token: kept.Token, As: engine.Done}).Settled)
+	require.Equal(t, []bool{true}, leaseBatch(t, e, 0, 0, engine.Outcome{Token: kept.Token, As: engine.Done}).Settled)
 	require.Equal(t, due, get(t, e, "long").Due, "an action time stays")
 	require.Eventually(t, func() bool {
-		view, err := e.Beat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
+		view, err := e.Heartbeat(t.Context(), engine.Node{Name: "alive"}, time.Minute)
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 20*time.Millisecond, "the node that is dead is not a member for an hour")
@@ -84,7 +84,7 @@ func TestALeaseThatWasMadeLongerIsNotShortened(t *testing.T) {
 	held, err := e.Extend(t.Context(), []engine.Token{leased.Token}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, held)
-	upkeep(t, e)
+	maintain(t, e)
 	require.Greater(t, time.Until(get(t, e, "1").Until), 50*time.Minute)
 }
 

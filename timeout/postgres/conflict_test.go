@@ -21,8 +21,8 @@ import (
 // transaction that waits for a row, if another one changes the row.
 func TestACallThatMeetsAnotherOneIsMadeAgain(t *testing.T) {
 	calls := map[string]func(context.Context, *postgres.Engine) error{
-		"a beat": func(ctx context.Context, e *postgres.Engine) error {
-			_, err := e.Beat(ctx, engine.Node{Name: "b"}, time.Minute)
+		"a heartbeat": func(ctx context.Context, e *postgres.Engine) error {
+			_, err := e.Heartbeat(ctx, engine.Node{Name: "b"}, time.Minute)
 			return err
 		},
 		"a node leaves": func(ctx context.Context, e *postgres.Engine) error { return e.Leave(ctx, "a") },
@@ -44,7 +44,7 @@ func TestACallThatMeetsAnotherOneIsMadeAgain(t *testing.T) {
 				t.Cleanup(func() { require.NoError(t, e.Close()) })
 				_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 				require.NoError(t, err)
-				_, err = e.Beat(t.Context(), engine.Node{Name: "a"}, time.Minute)
+				_, err = e.Heartbeat(t.Context(), engine.Node{Name: "a"}, time.Minute)
 				require.NoError(t, err)
 
 				pool := newPool(t)
@@ -96,25 +96,25 @@ func TestTwoNodesMakeTheTablesAtOnceOnADatabaseWithAnotherIsolationLevel(t *test
 	}
 }
 
-func TestManyNodesBeatAtOnceOnADatabaseWithAnotherIsolationLevel(t *testing.T) {
+func TestManyNodesSendHeartbeatsAtOnceOnADatabaseWithAnotherIsolationLevel(t *testing.T) {
 	const nodes = 40
 	setting := "default_transaction_isolation=" + url.PathEscape("repeatable read")
 	e, err := postgres.Open(t.Context(), sharedURL(t, setting)+"&pool_max_conns=40", postgres.Config{Schema: newSchema()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	beaten := make(chan error, nodes)
+	sent := make(chan error, nodes)
 	for range 5 {
 		for i := range nodes {
 			go func() {
-				_, err := e.Beat(t.Context(), engine.Node{Name: fmt.Sprint(i)}, time.Minute)
-				beaten <- err
+				_, err := e.Heartbeat(t.Context(), engine.Node{Name: fmt.Sprint(i)}, time.Minute)
+				sent <- err
 			}()
 		}
 		for range nodes {
-			require.NoError(t, <-beaten)
+			require.NoError(t, <-sent)
 		}
 	}
-	view, err := e.Beat(t.Context(), engine.Node{Name: "0"}, time.Minute)
+	view, err := e.Heartbeat(t.Context(), engine.Node{Name: "0"}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, view.Nodes, nodes)
 }
@@ -139,8 +139,9 @@ func (c stoppingConn) Write(text []byte) (int, error) {
 	return c.Conn.Write(text)
 }
 
-// A beat takes locks that all nodes want. The node may be stopped before it prepares the statements, or before it executes them.
-func TestANodeThatIsStoppedInItsBeatHoldsUpNobodyForLong(t *testing.T) {
+// A heartbeat takes locks that all nodes want. The node may be stopped before it prepares the statements, or before it
+// executes them.
+func TestANodeThatIsStoppedInItsHeartbeatHoldsUpNobodyForLong(t *testing.T) {
 	for _, words := range []string{"DELETE FROM", "the stopped one"} {
 		t.Run(words, func(t *testing.T) { testStopped(t, words) })
 	}
@@ -162,25 +163,25 @@ func testStopped(t *testing.T, words string) {
 	other, err := postgres.New(t.Context(), pool, postgres.Config{Schema: e.Schema()})
 	require.NoError(t, err)
 	defer other.Close()
-	beaten := make(chan error, 1)
+	sent := make(chan error, 1)
 	go func() {
-		_, err := other.Beat(context.Background(), engine.Node{Name: "the stopped one"}, time.Minute)
-		beaten <- err
+		_, err := other.Heartbeat(context.Background(), engine.Node{Name: "the stopped one"}, time.Minute)
+		sent <- err
 	}()
 	<-s.stopped
 	require.Eventually(t, func() bool {
 		within, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		view, err := e.Beat(within, engine.Node{Name: "other"}, time.Minute)
+		view, err := e.Heartbeat(within, engine.Node{Name: "other"}, time.Minute)
 		if err != nil {
 			return false
 		}
-		require.Equal(t, []engine.Node{{Name: "other"}}, view.Nodes, "the beat of the one that is stopped is not counted")
+		require.Equal(t, []engine.Node{{Name: "other"}}, view.Nodes, "the heartbeat of the one that is stopped is not counted")
 		return true
 	}, time.Minute, 100*time.Millisecond)
 	close(s.goingOn)
-	require.NoError(t, <-beaten, "its transaction has not begun")
-	view, err := other.Beat(t.Context(), engine.Node{Name: "the stopped one"}, time.Minute)
-	require.NoError(t, err, "and it beats again")
+	require.NoError(t, <-sent, "its transaction has not begun")
+	view, err := other.Heartbeat(t.Context(), engine.Node{Name: "the stopped one"}, time.Minute)
+	require.NoError(t, err, "and it sends heartbeats again")
 	require.Len(t, view.Nodes, 2)
 }

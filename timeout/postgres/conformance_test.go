@@ -39,7 +39,7 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 		Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{0},
 		Settle: []engine.Outcome{{Token: leased.Token, As: engine.Dead, Error: "no"}},
 	}
-	batch, err := e.Expire(t.Context(), ask)
+	batch, err := e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, batch.Settled)
 	answers, err := e.Replay(t.Context(), []engine.Key{key("1")})
@@ -57,9 +57,9 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	page, err := e.List(t.Context(), engine.Query{Topic: "orders", State: engine.Removed})
 	require.NoError(t, err)
 	require.Len(t, page.Tasks, 1)
-	upcoming, err := e.Upcoming(t.Context(), "orders", nil, time.Now().Add(time.Hour), "", 10)
+	scanned, err := e.ScanBefore(t.Context(), "orders", nil, time.Now().Add(time.Hour), "", 10)
 	require.NoError(t, err)
-	require.Len(t, upcoming.Wanted, 1)
-	_, err = e.Upkeep(t.Context())
+	require.Len(t, scanned.Wanted, 1)
+	_, err = e.Maintain(t.Context())
 	require.NoError(t, err)
 }

@@ -39,11 +39,11 @@ type Engine struct {
 	notifier *notifier
 	topics   topics
 	counts   counts
-	news     news
+	inserts  insertOnly
 	full     atomic.Pointer[time.Time] // when the server last had no room, or nil
 
 	mu       sync.Mutex // guards the fields below, and the beginning of a part against Close
-	surveyAt time.Time  // next survey by Upkeep
+	surveyAt time.Time  // next survey by Maintain
 }
 
 var (
@@ -59,7 +59,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
 	e.counts.known = make(map[int32]count)
-	e.notifier = &notifier{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
+	e.notifier = &notifier{topics: make(map[string]struct{}), wakeup: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e
 }
@@ -145,7 +145,7 @@ func (e *Engine) repeat(ctx context.Context, doing string, try func() error) err
 	pauses.InitialInterval = conflictPause
 	_, err := backoff.Retry(ctx, func() (none struct{}, err error) {
 		if err = try(); isConflict(err) {
-			e.news.refuted(err)
+			e.inserts.refuted(err)
 		} else if err != nil {
 			err = backoff.Permanent(err)
 		}

@@ -42,9 +42,9 @@ func get(t testing.TB, e *postgres.Engine, id string) engine.Task {
 	return tasks[0]
 }
 
-func expire(t testing.TB, e *postgres.Engine, most int, lease time.Duration, settle ...engine.Outcome) engine.Batch {
+func leaseBatch(t testing.TB, e *postgres.Engine, most int, lease time.Duration, settle ...engine.Outcome) engine.Batch {
 	t.Helper()
-	batch, err := e.Expire(context.Background(), engine.Ask{Topic: "orders", Node: "node-1", Max: most, Lease: lease, Settle: settle})
+	batch, err := e.Lease(context.Background(), engine.Ask{Topic: "orders", Node: "node-1", Max: most, Lease: lease, Settle: settle})
 	require.NoError(t, err)
 	return batch
 }
@@ -54,7 +54,7 @@ func leaseOne(t testing.TB, e *postgres.Engine, lease time.Duration) engine.Leas
 	t.Helper()
 	var batch engine.Batch
 	require.Eventually(t, func() bool {
-		batch = expire(t, e, 1, lease)
+		batch = leaseBatch(t, e, 1, lease)
 		return len(batch.Leased) == 1
 	}, time.Minute, time.Millisecond)
 	return batch.Leased[0]
@@ -72,11 +72,11 @@ func TestAClosedEngineRefusesAllCalls(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Expire(t.Context(), engine.Ask{Topic: "orders"})
+	_, err = e.Lease(t.Context(), engine.Ask{Topic: "orders"})
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Now(t.Context())
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Beat(t.Context(), engine.Node{Name: "n"}, time.Second)
+	_, err = e.Heartbeat(t.Context(), engine.Node{Name: "n"}, time.Second)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	require.ErrorIs(t, e.Wake(t.Context(), func(string) {}), engine.ErrClosed)
 }
@@ -155,7 +155,7 @@ func TestFullIsErrFullAndNothingIsLost(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrFull)
 	require.ErrorIs(t, e.Ready(t.Context()), engine.ErrFull)
 	leased := leaseOne(t, e, time.Minute)
-	require.Equal(t, []bool{true}, expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Done}).Settled)
+	require.Equal(t, []bool{true}, leaseBatch(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Done}).Settled)
 	require.Eventually(t, func() bool { return e.Ready(t.Context()) == nil }, time.Minute, 100*time.Millisecond, "nothing was refused for a while")
 }
 
@@ -207,7 +207,7 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 						}
 					}
 				case 1:
-					batch, err := e.Expire(context.Background(), engine.Ask{Topic: "orders", Node: "n", Max: 20, Lease: time.Minute})
+					batch, err := e.Lease(context.Background(), engine.Ask{Topic: "orders", Node: "n", Max: 20, Lease: time.Minute})
 					if err != nil {
 						return err
 					}
@@ -215,7 +215,7 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 					for i, leased := range batch.Leased {
 						settle = append(settle, engine.Outcome{Token: leased.Token, As: []engine.State{engine.Done, engine.Pending}[i%2]})
 					}
-					batch, err = e.Expire(context.Background(), engine.Ask{Topic: "orders", Settle: settle})
+					batch, err = e.Lease(context.Background(), engine.Ask{Topic: "orders", Settle: settle})
 					if err != nil {
 						return err
 					}
@@ -239,17 +239,17 @@ func TestTextThatPostgreSQLCanNotKeepIsKeptAlmost(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	set(t, e, engine.Task{ID: "1"})
 	leased := leaseOne(t, e, time.Minute)
-	batch := expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Dead, Error: "a\x00b\xffc"})
+	batch := leaseBatch(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Dead, Error: "a\x00b\xffc"})
 	require.True(t, batch.Settled[0])
 	require.Equal(t, "a\ufffdb\ufffdc", get(t, e, "1").Error)
 }
 
-func TestAnOutlivedAttemptIsLogged(t *testing.T) {
+func TestAnAttemptWhoseLeaseExpiresIsLogged(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders", Retries: 1})
 	set(t, e, engine.Task{ID: "1"})
 	leaseOne(t, e, 20*time.Millisecond)
 	require.True(t, leaseOne(t, e, 20*time.Millisecond).Again)
-	require.Eventually(t, func() bool { return len(expire(t, e, 10, time.Minute).Died) == 1 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(leaseBatch(t, e, 10, time.Minute).Died) == 1 }, time.Minute, 5*time.Millisecond)
 	log, err := e.Executions(t.Context(), key("1"), 10)
 	require.NoError(t, err)
 	require.Len(t, log, 2)
@@ -258,7 +258,7 @@ func TestAnOutlivedAttemptIsLogged(t *testing.T) {
 	require.Equal(t, log[0].Error, get(t, e, "1").Error)
 }
 
-func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
+func TestMaintenanceDeletesWhatIsLeftOfATopic(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	tasks := make([]engine.Task, 1200)
 	for i := range tasks {
@@ -266,7 +266,7 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	}
 	set(t, e, tasks...)
 	leased := leaseOne(t, e, time.Minute)
-	expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "no"})
+	leaseBatch(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "no"})
 	require.NoError(t, e.DropTopic(t.Context(), "orders"))
 	pool := newPool(t)
 	rows := func() (n int) {
@@ -276,14 +276,14 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	}
 	require.Equal(t, 1201, rows())
 	calls := 0
-	for swept := (engine.Swept{More: true}); swept.More; calls++ {
+	for purged := (engine.Purged{More: true}); purged.More; calls++ {
 		var err error
-		swept, err = e.Upkeep(t.Context())
+		purged, err = e.Maintain(t.Context())
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")
 	require.Eventually(t, func() bool {
-		_, err := e.Upkeep(t.Context())
+		_, err := e.Maintain(t.Context())
 		require.NoError(t, err)
 		return rows() == 0
 	}, time.Minute, time.Millisecond)
@@ -313,7 +313,7 @@ func TestATopicThatHasGrownElsewhereIsLeasedFromByItsNewSlots(t *testing.T) {
 	set(t, e, tasks...)
 	_, err := other.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 4}, false)
 	require.NoError(t, err)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 100, Lease: time.Minute, Slots: []int{2, 3}})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 100, Lease: time.Minute, Slots: []int{2, 3}})
 	require.NoError(t, err)
 	require.NotEmpty(t, batch.Leased)
 	for _, leased := range batch.Leased {
@@ -321,7 +321,7 @@ func TestATopicThatHasGrownElsewhereIsLeasedFromByItsNewSlots(t *testing.T) {
 	}
 }
 
-func TestAnIdleExpireWritesNothing(t *testing.T) {
+func TestAnIdleLeaseWritesNothing(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	set(t, e, engine.Task{ID: "1", After: time.Hour})
 	ask := engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{1, 2, 3}}
@@ -333,7 +333,7 @@ func TestAnIdleExpireWritesNothing(t *testing.T) {
 	}
 	before := transactions()
 	for range 100 {
-		batch, err := e.Expire(t.Context(), ask)
+		batch, err := e.Lease(t.Context(), ask)
 		require.NoError(t, err)
 		require.Empty(t, batch.Leased)
 	}
@@ -496,13 +496,13 @@ func TestBatchesOfTheSameNewTasks(t *testing.T) {
 func TestATaskThatIsDueSince1970HoldsNothingUp(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	set(t, e, engine.Task{ID: "zero", Due: time.UnixMilli(0)}, engine.Task{ID: "1", Due: time.Unix(1, 0)})
-	batch := expire(t, e, 10, time.Minute)
+	batch := leaseBatch(t, e, 10, time.Minute)
 	require.Len(t, batch.Leased, 2)
 	set(t, e, engine.Task{ID: "zero", Due: time.UnixMilli(0)}, engine.Task{ID: "1", Due: time.Unix(1, 0)})
-	batch = expire(t, e, 1, time.Minute)
+	batch = leaseBatch(t, e, 1, time.Minute)
 	require.Equal(t, "zero", batch.Leased[0].ID)
 	require.Equal(t, batch.Now, batch.Next, "there is more at once")
-	require.Len(t, expire(t, e, 10, time.Minute).Leased, 1)
+	require.Len(t, leaseBatch(t, e, 10, time.Minute).Leased, 1)
 }
 
 // A node with nothing due reads past so many tasks of others, and no more: then it helps.
@@ -522,7 +522,7 @@ func TestANodeDoesNotReadPastTheWholeBacklogOfOthers(t *testing.T) {
 		set(t, e, tasks...)
 	}
 	leased := func(slots ...int) engine.Batch {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 7, Lease: time.Minute, Slots: slots})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 7, Lease: time.Minute, Slots: slots})
 		require.NoError(t, err)
 		return batch
 	}

@@ -67,12 +67,12 @@ func TestWhatATransactionHeldOpenElsewhereKeepsIsNotReadAgainAndAgain(t *testing
 	}
 	set(t, e, tasks...)
 	for done := 0; done < dead; {
-		batch := expire(t, e, 1000, time.Minute)
+		batch := leaseBatch(t, e, 1000, time.Minute)
 		var outcomes []engine.Outcome
 		for _, leased := range batch.Leased {
 			outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 		}
-		expire(t, e, 0, time.Minute, outcomes...)
+		leaseBatch(t, e, 0, time.Minute, outcomes...)
 		done += len(outcomes)
 	}
 	lookFrom(t, e, 0)
@@ -104,7 +104,7 @@ func TestTheFrontFollowsTheClockAndTheFirstTaskByItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, engine.Pending, moved[0].Was)
 	waiting := func() int64 {
-		require.Empty(t, expire(t, e, 10, time.Minute).Leased)
+		require.Empty(t, leaseBatch(t, e, 10, time.Minute).Leased)
 		front, err := e.Front(t.Context(), "orders")
 		require.NoError(t, err)
 		return front[2]
@@ -144,17 +144,17 @@ func TestATaskFiledInThePastIsFoundAtOnce(t *testing.T) {
 			set(t, other, engine.Task{ID: id})
 			leased := leaseOne(t, other, time.Minute)
 			lookFrom(t, e, 0)
-			expire(t, other, 0, time.Minute, engine.Outcome{Token: leased.Token, As: engine.Pending, Due: past})
+			leaseBatch(t, other, 0, time.Minute, engine.Outcome{Token: leased.Token, As: engine.Pending, Due: past})
 		},
 	} {
 		for _, slots := range [][]int{nil, {engine.Slot(name, engine.DefaultSlots)}} {
 			for _, late := range []time.Duration{0, time.Minute} {
 				lookFrom(t, e, 0)
 				file(name)
-				batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots, Late: late})
+				batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots, OverdueBy: late})
 				require.NoError(t, err)
 				require.Len(t, batch.Leased, 1, "%s, slots %v, late %v", name, slots, late)
-				expire(t, e, 0, time.Minute, engine.Outcome{Token: batch.Leased[0].Token, As: engine.Done})
+				leaseBatch(t, e, 0, time.Minute, engine.Outcome{Token: batch.Leased[0].Token, As: engine.Done})
 			}
 		}
 	}
@@ -179,10 +179,10 @@ func TestATaskCommittedLongAfterItWasFiledIsFoundByALook(t *testing.T) {
 	require.NoError(t, err)
 	lookFrom(t, e, time.Millisecond)
 	require.NoError(t, tx.Commit(t.Context()))
-	require.Empty(t, expire(t, e, 10, time.Minute).Leased, "it is behind the front")
+	require.Empty(t, leaseBatch(t, e, 10, time.Minute).Leased, "it is behind the front")
 	require.Eventually(t, func() bool {
 		require.NoError(t, e.LookNow(t.Context(), "orders"))
-		return len(expire(t, e, 10, time.Minute).Leased) == 1
+		return len(leaseBatch(t, e, 10, time.Minute).Leased) == 1
 	}, time.Minute, 10*time.Millisecond)
 }
 
@@ -190,7 +190,7 @@ func TestATaskSetAfterTheClockWasSteppedBackIsFound(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	lookFrom(t, e, time.Hour) // an hour ago, as it were, the clock was stepped back by more than that
 	set(t, e, engine.Task{ID: "1"})
-	require.Len(t, expire(t, e, 10, time.Minute).Leased, 1)
+	require.Len(t, leaseBatch(t, e, 10, time.Minute).Leased, 1)
 }
 
 // A role may have rights for one of the sequences from before there was another.

@@ -26,13 +26,13 @@ func attempts(t testing.TB, e *postgres.Engine, prefix string, count int, outcom
 // runAll leases what is due, so many tasks, and settles them.
 func runAll(t testing.TB, e *postgres.Engine, count int, outcome engine.Outcome) (settled []engine.Outcome) {
 	t.Helper()
-	batch := expire(t, e, count, time.Minute)
+	batch := leaseBatch(t, e, count, time.Minute)
 	require.Len(t, batch.Leased, count)
 	for _, leased := range batch.Leased {
 		outcome.Token = leased.Token
 		settled = append(settled, outcome)
 	}
-	require.NotContains(t, expire(t, e, 0, 0, settled...).Settled, false)
+	require.NotContains(t, leaseBatch(t, e, 0, 0, settled...).Settled, false)
 	return settled
 }
 
@@ -45,7 +45,7 @@ func logged(t testing.TB, pool *pgxpool.Pool, e *postgres.Engine) (all, orphans 
 	return all, orphans
 }
 
-// Between two calls of Upkeep the log gets as many new rows as a call can delete. There are older rows,
+// Between two calls of Maintain the log gets as many new rows as a call can delete. There are older rows,
 // too: their tasks are deleted only after the first calls.
 func TestTheLogIsDeletedAsLongAsLoadLasts(t *testing.T) {
 	const each, before, after = 500, 4, 8
@@ -58,7 +58,7 @@ func TestTheLogIsDeletedAsLongAsLoadLasts(t *testing.T) {
 		}
 		attempts(t, e, fmt.Sprint(round, "-"), each, engine.Outcome{As: engine.Done})
 		time.Sleep(2 * time.Millisecond)
-		_, err := e.Upkeep(t.Context())
+		_, err := e.Maintain(t.Context())
 		require.NoError(t, err)
 	}
 	all, orphans := logged(t, pool, e)
@@ -91,7 +91,7 @@ func TestTheLogOfATaskGoesWithIt(t *testing.T) {
 
 	attempts(t, e, "dead", each, engine.Outcome{As: engine.Dead, Error: "no"})
 	require.Eventually(t, func() bool {
-		_, err := e.Upkeep(t.Context())
+		_, err := e.Maintain(t.Context())
 		require.NoError(t, err)
 		all, orphans := logged(t, pool, e)
 		require.Zero(t, orphans)

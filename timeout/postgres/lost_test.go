@@ -62,7 +62,7 @@ func testLostNumbers(t *testing.T, begin string) {
 		}, time.Minute, 10*time.Millisecond)
 		require.Greater(t, answers[0].Version, highest)
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			batch, err = e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+			batch, err = e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
 			require.NoError(c, err)
 		}, time.Minute, 10*time.Millisecond)
 		require.Len(t, batch.Leased, 1)

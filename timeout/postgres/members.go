@@ -12,14 +12,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Beat implements engine.Members.
-func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+// Heartbeat implements engine.Members.
+func (e *Engine) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics)
 	if err != nil {
 		return engine.View{}, fmt.Errorf("timeout/postgres: topics of node %s: %w", node.Name, err)
 	}
 	var run string // of the record before, if it was alive
-	view, err := e.changeView(ctx, "beating for "+node.Name, func(b *pgx.Batch, table string) {
+	view, err := e.changeView(ctx, "heartbeat of "+node.Name, func(b *pgx.Batch, table string) {
 		b.Queue(`DELETE FROM `+table+` WHERE until <= `+snippets[1]+` AND name <> $1`, node.Name)
 		b.Queue(`WITH before AS (SELECT run, until FROM `+table+` WHERE name = $1)
 			INSERT INTO `+table+` (name, topics, until, ttl, run) VALUES ($1, $2, `+snippets[1]+` + $3, $3, $4)

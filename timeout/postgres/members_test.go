@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
-// The tables are of version 4, with a living member, and its process goes on beating.
+// The tables are of version 4, with a living member, and its process goes on with its heartbeats.
 func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
 	schema, pool := newSchema(), newPool(t)
 	exec := func(sql string) {
@@ -30,22 +30,22 @@ func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
 		require.NoError(t, err)
 		exec(string(text))
 	}
-	earlier := func() { // as its Beat does
+	earlier := func() { // as its Heartbeat does
 		exec(`INSERT INTO {s}.hw_members (name, topics, until, ttl) VALUES ('a', 'null', 9999999999999, 1000)
 			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl`)
 	}
 	earlier()
 	e := open(t, schema)
-	beat := func(run string) string {
-		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: run}, time.Minute)
+	heartbeat := func(run string) string {
+		view, err := e.Heartbeat(t.Context(), engine.Node{Name: "a", Run: run}, time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, []engine.Node{{Name: "a"}}, view.Nodes)
 		return view.Other
 	}
-	require.Empty(t, beat("1"))
+	require.Empty(t, heartbeat("1"))
 	earlier()
-	require.Empty(t, beat("1"))
-	require.Equal(t, "1", beat("2"))
+	require.Empty(t, heartbeat("1"))
+	require.Equal(t, "1", heartbeat("2"))
 }
 
 // requests counts the batches and the single queries of a connection.
@@ -61,7 +61,7 @@ func (r *requests) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trace
 	return ctx
 }
 
-func TestABeatTakesOneRoundTrip(t *testing.T) {
+func TestAHeartbeatTakesOneRoundTrip(t *testing.T) {
 	cfg, err := pgxpool.ParseConfig(sharedURL(t))
 	require.NoError(t, err)
 	r := new(requests)
@@ -75,7 +75,7 @@ func TestABeatTakesOneRoundTrip(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	for _, run := range []string{"1", "1", "2"} {
 		r.Store(0)
-		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: run}, time.Minute)
+		view, err := e.Heartbeat(t.Context(), engine.Node{Name: "a", Run: run}, time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, engine.View{Nodes: []engine.Node{{Name: "a"}}, TTL: time.Minute, Other: map[string]string{"2": "1"}[run]}, view)
 		require.EqualValues(t, 1, r.Load())

@@ -92,7 +92,7 @@ func TestWhatWasMovedIsFiledAgainWhereItIsDueByTheIndex(t *testing.T) {
 
 		var leased []engine.Leased
 		for range 10 + many/most { // a full batch ends a call early
-			batch := expire(t, e, most, time.Minute)
+			batch := leaseBatch(t, e, most, time.Minute)
 			if leased = append(leased, batch.Leased...); batch.Next.After(batch.Now) {
 				break
 			}
@@ -100,7 +100,7 @@ func TestWhatWasMovedIsFiledAgainWhereItIsDueByTheIndex(t *testing.T) {
 		require.Len(t, leased, 1)
 		require.Equal(t, "due", leased[0].ID)
 		require.Equal(t, later, filed(t, pool, e, ids[many/2]))
-		batch := expire(t, e, 10, time.Minute)
+		batch := leaseBatch(t, e, 10, time.Minute)
 		require.Empty(t, batch.Leased)
 		require.Equal(t, leased[0].Until, batch.Next)
 	}
@@ -110,7 +110,7 @@ func TestNextIsThatOfATaskThatWasMoved(t *testing.T) {
 	for _, slots := range [][]int{nil, {engine.Slot("1", 2), engine.Slot("2", 2)}} {
 		e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})
 		next := func() time.Time {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots})
 			require.NoError(t, err)
 			require.Empty(t, batch.Leased)
 			return batch.Next
@@ -171,7 +171,7 @@ func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
 	for _, limit := range []int{7, 50, 1000} {
 		var got []engine.Wanted
 		for cursor, more := "", true; more; more = cursor != "" {
-			page, err := e.Upcoming(t.Context(), "orders", nil, until, cursor, limit)
+			page, err := e.ScanBefore(t.Context(), "orders", nil, until, cursor, limit)
 			require.NoError(t, err)
 			got, cursor = append(got, page.Wanted...), page.Next
 		}
@@ -326,7 +326,7 @@ func TestTablesOfAnEarlierVersionAreBroughtUpToDate(t *testing.T) {
 	require.NoError(t, exec(fmt.Sprintf(`INSERT INTO {s}.hw_topics (name, attempts, paused, config) VALUES ('orders', 17, false, '{"name":"orders","slots":8}');
 		INSERT INTO {s}.hw_tasks (at, due, version, lease, topic, attempts, slot, state, was, id, node, error)
 		VALUES (%[1]d, %[1]d, nextval('{s}.hw_number'), 0, 1, 0, 0, 1, 0, 'old', '', '')`, due.UnixMilli())))
-	const early = `UPDATE {s}.hw_tasks SET state = 2 WHERE state = 1 AND at <= 9999999999999` // as Expire did
+	const early = `UPDATE {s}.hw_tasks SET state = 2 WHERE state = 1 AND at <= 9999999999999` // as Lease did
 	engine := open(t, schema)
 	require.Equal(t, due, get(t, engine, "old").Until)
 	require.Nil(t, get(t, engine, "old").Callback)

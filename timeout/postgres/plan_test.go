@@ -47,16 +47,16 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"refile", sql.Refile, byTime, byKey, []any{"orders", 0, "", 10, ""}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{"orders"}},
-		{"upcoming", sql.Upcoming, byTime, byKey, []any{"orders", 0, "", 10, nil, 7, 10}},
+		{"scanbefore", sql.ScanBefore, byTime, byKey, []any{"orders", 0, "", 10, nil, 7, 10}},
 		{"set", sql.Set, byKey, byTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
 		{"set's log", sql.Set, logByKey, logByTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
 		{"executions", sql.Executions, logByKey, logByTime, []any{"orders", "a", 10}},
-		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, numbers, 10}},
-		{"sweeplog", sql.SweepLog, logByTime, logByKey, []any{topics, numbers, 10}},
-		{"sweep's log", sql.Sweep, logByKey, logByTime, []any{topics, numbers, numbers, 10}},
+		{"purge", sql.Purge, byTime, byKey, []any{topics, numbers, numbers, 10}},
+		{"purgelog", sql.PurgeLog, logByTime, logByKey, []any{topics, numbers, 10}},
+		{"purge's log", sql.Purge, logByKey, logByTime, []any{topics, numbers, numbers, 10}},
 		{"delete's log", sql.Delete, logByKey, logByTime, []any{topics, ids, numbers, shorts, numbers}},
 		{"settledone's log", sql.SettleDone, logByKey, logByTime, []any{1, ids, numbers}},
-		{"sweepdead", sql.SweepDead, byTime, byKey, []any{topics, numbers, 10}},
+		{"purgedead", sql.PurgeDead, byTime, byKey, []any{topics, numbers, 10}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan := explain(t, e, "EXPLAIN", test.sql, test.args...)
@@ -66,7 +66,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 			require.NotContains(t, plan, "Seq Scan on hw_executions")
 			require.NotRegexp(t, `Filter: \(+(filed|at) <=`, plan, "the index ends where the time does")
 			require.NotRegexp(t, `TID Cond: \(ctid = \w+_\d+\.place\)\n +[^ F]`, plan, "some servers do not compare a ctid again with what they lock")
-			if test.name != "upcoming" { // it merges two states
+			if test.name != "scanbefore" { // it merges two states
 				require.NotRegexp(t, `Sort Key: [tk](_\d+)?\.filed`, plan, "the index has the order")
 			}
 		})

@@ -18,7 +18,7 @@ import (
 func TestATaskThatIsChangedWhileAStatementLooksForItIsLeftAlone(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *postgres.Engine){
 		"leased": func(t *testing.T, e *postgres.Engine) {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "b", Max: 10, Lease: time.Hour})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "b", Max: 10, Lease: time.Hour})
 			require.NoError(t, err)
 			require.Len(t, batch.Leased, 1)
 		},
@@ -32,9 +32,9 @@ func TestATaskThatIsChangedWhileAStatementLooksForItIsLeftAlone(t *testing.T) {
 		},
 		"set": func(t *testing.T, e *postgres.Engine) { set(t, e, engine.Task{ID: "1", Due: time.Unix(2, 0)}) },
 		"done": func(t *testing.T, e *postgres.Engine) {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "b", Max: 10, Lease: time.Hour})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "b", Max: 10, Lease: time.Hour})
 			require.NoError(t, err)
-			_, err = e.Expire(t.Context(), engine.Ask{Topic: "orders", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
+			_, err = e.Lease(t.Context(), engine.Ask{Topic: "orders", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
 			require.NoError(t, err)
 		},
 	} {
@@ -51,7 +51,7 @@ func TestATaskThatIsChangedWhileAStatementLooksForItIsLeftAlone(t *testing.T) {
 // The lease of a task has ended. Another node leases it meanwhile, and that lease ends, too.
 func TestALeaseThatEndsWhileAStatementLooksForItIsLoggedOnce(t *testing.T) {
 	shortly := func(t *testing.T, e *postgres.Engine) {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "b", Max: 10, Lease: time.Millisecond})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "b", Max: 10, Lease: time.Millisecond})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
 		require.Eventually(t, func() bool { // the server's clock is past it

@@ -10,13 +10,13 @@ import (
 // The first numbers of two advisory locks. The second one is the sequence's.
 const (
 	raiseLock  int32 = 0x68775f6e // who raises the sequence has it until the end of the transaction
-	raisedLock int32 = 0x68775f6f // the mark: a connection that has raised the sequence shares it to its end
+	raisedLock int32 = 0x68775f6f // the flag: a connection that has raised the sequence shares it to its end
 )
 
-// The answers of raise.sql. After known and raised, the connection has no mark.
+// The answers of raise.sql. After known and raised, the connection has no flag.
 const (
 	marked = "marked"
-	known  = "known"  // a connection with a mark has raised the sequence
+	known  = "known"  // a connection with a flag has raised the sequence
 	raised = "raised" // it may not be on disk yet
 	never  = "never"  // the role has no rights
 	later  = "later"  // the server takes no changes
@@ -34,7 +34,7 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 			raise.Queue(toDisk)
 			e.queueRaise(raise, conn.Conn(), true)
 			if err := conn.SendBatch(ctx, raise).Close(); err != nil {
-				_ = conn.Conn().Close(ctx) // it may have the mark, and its raise is not on disk
+				_ = conn.Conn().Close(ctx) // it may have the flag, and its raise is not on disk
 				return err
 			}
 		}
@@ -42,7 +42,7 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 	})
 }
 
-// raiseWithin adds the same to a batch in a caller's transaction, without the mark. It does not keep the lock:
+// raiseWithin adds the same to a batch in a caller's transaction, without the flag. It does not keep the lock:
 // the caller may use the engine before the end. The rollback takes no number back.
 func (e *Engine) raiseWithin(batch *pgx.Batch, conn *pgx.Conn) {
 	if conn == nil {
@@ -70,7 +70,7 @@ func (e *Engine) raised(conn *pgx.Conn) string {
 }
 
 // queueRaise adds the statement to raise the sequence. It waits while another connection does so. marks says whether
-// the connection takes the mark.
+// the connection takes the flag.
 func (e *Engine) queueRaise(batch *pgx.Batch, conn *pgx.Conn, marks bool) {
 	batch.Queue(e.sql.Raise, raiseLock, raisedLock, marks).QueryRow(func(row pgx.Row) error {
 		var answer string

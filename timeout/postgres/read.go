@@ -58,11 +58,11 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 			return err
 		}
 		return e.transact(ctx, "reading tasks", func(batch *pgx.Batch) {
-			for _, ps := range rounds {
-				topics, ids := ps.columns()
+			for _, ts := range rounds {
+				topics, ids := ts.columns()
 				batch.Queue(e.sql.Get, topics, ids).Query(func(rows pgx.Rows) error {
 					return readTasks(rows, "", func(n int64, task engine.Task) {
-						i := from + ps[n-1].index
+						i := from + ts[n-1].index
 						task.Topic = keys[i].Topic
 						tasks[i] = task
 					})

@@ -15,11 +15,11 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 	return e.set(ctx, e.direct(), tasks)
 }
 
-func (e *Engine) set(ctx context.Context, via via, tasks []engine.Task) ([]engine.Answer, error) {
+func (e *Engine) set(ctx context.Context, exec executor, tasks []engine.Task) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(tasks))
 	size := func(i int) int { return len(tasks[i].Payload) }
 	err := chunks(len(tasks), size, func(from, to int) error {
-		return e.setChunk(ctx, via, tasks[from:to], answers[from:to])
+		return e.setChunk(ctx, exec, tasks[from:to], answers[from:to])
 	})
 	if err != nil {
 		return nil, err
@@ -29,14 +29,14 @@ func (e *Engine) set(ctx context.Context, via via, tasks []engine.Task) ([]engin
 
 // setChunk sets tasks in one transaction. It tries a second time for tasks of a missing topic: a topic
 // dropped since its lookup may have been made anew.
-func (e *Engine) setChunk(ctx context.Context, via via, tasks []engine.Task, answers []engine.Answer) error {
+func (e *Engine) setChunk(ctx context.Context, exec executor, tasks []engine.Task, answers []engine.Answer) error {
 	left := make([]int, len(tasks))
 	for i := range left {
 		left[i] = i
 	}
 	for range 2 {
 		var err error
-		if left, err = e.setSome(ctx, via, tasks, answers, left); err != nil {
+		if left, err = e.setSome(ctx, exec, tasks, answers, left); err != nil {
 			return err
 		}
 		if len(left) == 0 {
@@ -53,19 +53,19 @@ func (e *Engine) setChunk(ctx context.Context, via via, tasks []engine.Task, ans
 }
 
 // setSome sets the tasks of some indices. It returns the indices of tasks of missing topics.
-func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answers []engine.Answer, indices []int) (left []int, err error) {
-	rounds, err := e.locate(ctx, via, len(indices), func(i int) engine.Key { return tasks[indices[i]].Key() })
+func (e *Engine) setSome(ctx context.Context, exec executor, tasks []engine.Task, answers []engine.Answer, indices []int) (left []int, err error) {
+	rounds, err := e.locate(ctx, exec, len(indices), func(i int) engine.Key { return tasks[indices[i]].Key() })
 	if err != nil {
 		return nil, err
 	}
 	done := make([]bool, len(tasks))
 	if len(rounds) > 0 {
-		err = via.send(ctx, "setting tasks", func(batch *pgx.Batch) {
+		err = exec.send(ctx, "setting tasks", func(batch *pgx.Batch) {
 			clear(done)
 			for _, round := range rounds {
-				e.queueSet(via, batch, tasks, indices, round, answers, done)
+				e.queueSet(exec, batch, tasks, indices, round, answers, done)
 			}
-			if via.foreign {
+			if exec.foreign {
 				e.queueNotice(batch, soonSet(tasks))
 			}
 		})
@@ -73,7 +73,7 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answ
 	if err != nil {
 		return nil, err
 	}
-	if !via.foreign {
+	if !exec.foreign {
 		e.notifier.tell(soonSet(tasks)...)
 	}
 	for _, i := range indices {
@@ -86,21 +86,21 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answ
 
 // queueSet adds a statement to set tasks. With IfAbsent it may leave a task as it is, but locks it.
 // A second statement reads these tasks.
-func (e *Engine) queueSet(via via, batch *pgx.Batch, tasks []engine.Task, indices []int, ps places, answers []engine.Answer, done []bool) {
-	c := newColumns(tasks, indices, ps)
+func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, indices []int, ts targets, answers []engine.Answer, done []bool) {
+	c := newColumns(tasks, indices, ts)
 	statement := e.sql.Set
-	if !via.foreign && e.news.likely(len(ps)) {
+	if !exec.foreign && e.inserts.likely(len(ts)) {
 		statement = e.sql.Insert
 	}
 	batch.Queue(statement, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
-		return readSet(rows, ps, func(p place, answer engine.Answer) {
-			answers[indices[p.index]], done[indices[p.index]] = answer, true
+		return readSet(rows, ts, func(t target, answer engine.Answer) {
+			answers[indices[t.index]], done[indices[t.index]] = answer, true
 		})
 	})
-	var careful places
-	for _, p := range ps {
-		if tasks[indices[p.index]].IfAbsent {
-			careful = append(careful, p)
+	var careful targets
+	for _, t := range ts {
+		if tasks[indices[t.index]].IfAbsent {
+			careful = append(careful, t)
 		}
 	}
 	if len(careful) == 0 {
@@ -125,12 +125,12 @@ type columns struct {
 	payloads   [][]byte
 }
 
-func newColumns(tasks []engine.Task, indices []int, ps places) columns {
-	n := len(ps)
+func newColumns(tasks []engine.Task, indices []int, ts targets) columns {
+	n := len(ts)
 	c := columns{slots: make([]int16, n), due: make([]int64, n), after: make([]int64, n), absent: make([]bool, n)}
-	c.topics, c.ids = ps.columns()
-	for i, p := range ps {
-		task := &tasks[indices[p.index]]
+	c.topics, c.ids = ts.columns()
+	for i, t := range ts {
+		task := &tasks[indices[t.index]]
 		c.slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
 		c.due[i], c.after[i] = when(task.Due, task.After)
 		c.absent[i] = task.IfAbsent
@@ -161,19 +161,19 @@ func when(due time.Time, after time.Duration) (at, from int64) {
 	return engine.Millis(due), 0
 }
 
-// readSet reads the rows of a set. They are in the order of the places; some places have no row.
-func readSet(rows pgx.Rows, ps places, found func(place, engine.Answer)) error {
+// readSet reads the rows of a set. They are in the order of the targets; some targets have no row.
+func readSet(rows pgx.Rows, ts targets, found func(target, engine.Answer)) error {
 	var topic int32
 	var id string
 	var was int16
 	var version, due int64
 	next := 0
 	_, err := pgx.ForEachRow(rows, []any{&topic, &id, &was, &version, &due}, func() error {
-		for next < len(ps) && (ps[next].topic.no != topic || ps[next].id != id) {
+		for next < len(ts) && (ts[next].topic.no != topic || ts[next].id != id) {
 			next++
 		}
-		if next < len(ps) {
-			found(ps[next], engine.Answer{Was: engine.State(was), Version: version, Due: time.UnixMilli(due)})
+		if next < len(ts) {
+			found(ts[next], engine.Answer{Was: engine.State(was), Version: version, Due: time.UnixMilli(due)})
 			next++
 		}
 		return nil

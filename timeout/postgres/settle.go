@@ -55,12 +55,12 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 	}
 	if len(gone) > 0 {
 		ids, leases := tokensOf(outcomes, gone)
-		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(mark(settled, gone))
+		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(setFound(settled, gone))
 	}
 	if len(stays) > 0 {
 		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.refund, c.anew, c.failures, c.started, c.took, t.Retain > 0).Query(mark(settled, stays))
+		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.newRun, c.failures, c.started, c.took, t.Retain > 0).Query(setFound(settled, stays))
 	}
 }
 
@@ -72,8 +72,8 @@ func tokensOf(outcomes []settlement, which []int) (ids []string, leases []int64)
 	return ids, leases
 }
 
-// mark reads the numbers of the rows found, from 1. For number n it sets found[which[n-1]].
-func mark(found []bool, which []int) func(pgx.Rows) error {
+// setFound reads the numbers of the rows found, from 1. For number n it sets found[which[n-1]].
+func setFound(found []bool, which []int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var n int64
 		_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
@@ -88,7 +88,7 @@ func mark(found []bool, which []int) func(pgx.Rows) error {
 type ends struct {
 	as                        []int16
 	due, after, started, took []int64
-	refund, anew              []bool
+	release, newRun           []bool
 	failures                  []string
 }
 
@@ -97,8 +97,8 @@ func newEnds(outcomes []settlement, which []int) ends {
 	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]bool, n), make([]string, n)}
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.anew[k] = int16(o.As), o.Anew && o.As == engine.Pending
-		c.refund[k] = o.Refund && o.As == engine.Pending && !o.Anew
+		c.as[k], c.newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
+		c.release[k] = o.Release && o.As == engine.Pending && !o.NewRun
 		c.due[k], c.after[k] = when(o.Due, o.After)
 		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
@@ -127,14 +127,14 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 		}
 		return e.transact(ctx, "extending leases", func(b *pgx.Batch) {
 			clear(held[from:to])
-			for _, ps := range rounds {
-				topics, ids := ps.columns()
-				leases, which := make([]int64, len(ps)), make([]int, len(ps))
-				for i, p := range ps {
-					leases[i], which[i] = tokens[from+p.index].Lease, from+p.index
-					p.topic.frontier.leases(engine.CeilMillis(lease))
+			for _, ts := range rounds {
+				topics, ids := ts.columns()
+				leases, which := make([]int64, len(ts)), make([]int, len(ts))
+				for i, t := range ts {
+					leases[i], which[i] = tokens[from+t.index].Lease, from+t.index
+					t.topic.frontier.leases(engine.CeilMillis(lease))
 				}
-				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(mark(held, which))
+				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
 			}
 		})
 	})
@@ -145,8 +145,8 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 }
 
 // Executions implements engine.Log. The log gets an attempt when it is settled, except for a
-// refunded one, or when its task is leased again or dead after the end of the lease. A successful
-// attempt is logged only in topics with a Retain, also one before another life. Upkeep deletes
+// released one, or when its task is leased again or dead after the end of the lease. A successful
+// attempt is logged only in topics with a Retain, also one before another run. Maintain deletes
 // executions older than Topic.RetainLog. The log of a task is deleted with the task, and by a set over it.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	var executions []engine.Execution

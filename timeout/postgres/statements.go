@@ -15,8 +15,8 @@ var texts embed.FS
 // a topic's slots: it looks at the first $11 due tasks of all, in search of them.
 type statements struct {
 	Claim, Count, Delete, Drop, Executions, Extend, Get, Insert, Lease, LeaseOwn, List, Lock, Look,
-	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Raise, Refile, Remove, Replay, Set, Settle, SettleDone, Shorten, Sweep, SweepDead,
-	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
+	Move, Notify, Now, Oldest, Peek, PeekAll, Planner, Purge, PurgeDead, PurgeDropped, PurgeLog, PurgeRest, Raise, Refile, Remove,
+	Replay, ScanBefore, Set, Settle, SettleDone, Shorten, Topics, Wanted string
 }
 
 // timeOf is the action time of a waiting task, the end of the lease of a running one, and the time
@@ -47,7 +47,7 @@ func newStatements(schema string) statements {
 	front := common.Replace(read("snippets/front"))
 	words = append(words,
 		"{known}", common.Replace(read("snippets/known")), // whether a topic of the call is there: each row of it is compared with all of these
-		"{told}", common.Replace(read("snippets/told")), // always true: it tells others of a task filed in the past
+		"{announce}", common.Replace(read("snippets/announce")), // always true: it tells others of a task filed in the past
 		"{front $5}", strings.ReplaceAll(front, "{f}", "$5"), // where live rows begin, see the type front
 		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"),
 	)

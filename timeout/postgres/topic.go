@@ -24,7 +24,7 @@ type topic struct {
 	no   int32
 	read time.Time
 
-	// busy means a full last batch: as many tasks as it could have. Then Expire takes the next
+	// busy means a full last batch: as many tasks as it could have. Then Lease takes the next
 	// batch without a peek.
 	busy atomic.Bool
 
@@ -77,7 +77,7 @@ func (ts *topics) keep(read []*topic) {
 }
 
 // find returns the topics of some names, without the missing ones.
-func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string]*topic, error) {
+func (e *Engine) find(ctx context.Context, exec executor, names ...string) (map[string]*topic, error) {
 	found := make(map[string]*topic, len(names))
 	var missing []string
 	for _, name := range names {
@@ -90,13 +90,13 @@ func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string
 	if len(missing) == 0 {
 		return found, nil
 	}
-	read, err := e.readTopics(ctx, via, missing)
+	read, err := e.readTopics(ctx, exec, missing)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range read {
 		found[t.Name] = t
-		if !via.foreign { // a topic made in the caller's transaction may be rolled back
+		if !exec.foreign { // a topic made in the caller's transaction may be rolled back
 			e.topics.put(t)
 		}
 	}
@@ -123,9 +123,9 @@ func (e *Engine) must(ctx context.Context, name string) (*topic, error) {
 func notFound(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // readTopics reads the topics of some names.
-func (e *Engine) readTopics(ctx context.Context, via via, names []string) ([]*topic, error) {
+func (e *Engine) readTopics(ctx context.Context, exec executor, names []string) ([]*topic, error) {
 	var read []*topic
-	err := via.send(ctx, "reading topics", func(batch *pgx.Batch) {
+	err := exec.send(ctx, "reading topics", func(batch *pgx.Batch) {
 		e.queueTopics(batch, names, &read)
 	})
 	return read, err
@@ -229,7 +229,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 }
 
 // Topics implements engine.Engine. A server without changes, such as a standby, is an error, although
-// it could answer: a center asks for the topics at each beat, and its node is not ready then.
+// it could answer: a center asks for the topics at each heartbeat, and its node is not ready then.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var read []*topic
 	var mode mode
@@ -251,7 +251,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return all, nil
 }
 
-// DropTopic implements engine.Engine. Nobody can find the topic's tasks from then on. Upkeep deletes
+// DropTopic implements engine.Engine. Nobody can find the topic's tasks from then on. Maintain deletes
 // them.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	dropped := int64(0)

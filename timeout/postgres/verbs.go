@@ -35,17 +35,17 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 }
 
 // move moves tasks. Without lock it answers for the pending ones only.
-func (e *Engine) move(ctx context.Context, via via, moves []engine.Move, lock bool) ([]engine.Answer, error) {
-	return e.change(ctx, via, "moving tasks", lock, len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
-		due, after, versions, some := make([]int64, len(ps)), make([]int64, len(ps)), make([]int64, len(ps)), make([]engine.Move, len(ps))
-		for i, p := range ps {
-			some[i] = moves[from+p.index]
+func (e *Engine) move(ctx context.Context, exec executor, moves []engine.Move, lock bool) ([]engine.Answer, error) {
+	return e.change(ctx, exec, "moving tasks", lock, len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ts targets, read func(pgx.Rows) error) {
+		due, after, versions, some := make([]int64, len(ts)), make([]int64, len(ts)), make([]int64, len(ts)), make([]engine.Move, len(ts))
+		for i, t := range ts {
+			some[i] = moves[from+t.index]
 			due[i], after[i] = when(some[i].Due, some[i].After)
 			versions[i] = some[i].Version
 		}
-		topics, ids := ps.columns()
+		topics, ids := ts.columns()
 		batch.Queue(e.sql.Move, topics, ids, due, after, versions).Query(read)
-		if via.foreign {
+		if exec.foreign {
 			e.queueNotice(batch, soonMoved(some))
 		}
 	})
@@ -56,19 +56,19 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	return e.remove(ctx, e.direct(), removals)
 }
 
-func (e *Engine) remove(ctx context.Context, via via, removals []engine.Removal) ([]engine.Answer, error) {
-	return e.change(ctx, via, "removing tasks", true, len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+func (e *Engine) remove(ctx context.Context, exec executor, removals []engine.Removal) ([]engine.Answer, error) {
+	return e.change(ctx, exec, "removing tasks", true, len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ts targets, read func(pgx.Rows) error) {
 		// One statement is for topics with a Retain, one for the others. Most batches need only one.
 		for _, retained := range []bool{false, true} {
-			var some places
+			var some targets
 			var numbers, versions []int64
 			var states []int16
-			for i, p := range ps {
-				if (p.topic.Retain > 0) == retained {
-					some = append(some, p)
+			for i, t := range ts {
+				if (t.topic.Retain > 0) == retained {
+					some = append(some, t)
 					numbers = append(numbers, int64(i+1))
-					states = append(states, int16(removals[from+p.index].State))
-					versions = append(versions, removals[from+p.index].Version)
+					states = append(states, int16(removals[from+t.index].State))
+					versions = append(versions, removals[from+t.index].Version)
 				}
 			}
 			if len(some) == 0 {
@@ -90,8 +90,8 @@ func keyOf(keys []engine.Key) func(int) engine.Key {
 
 // Replay implements engine.Engine.
 func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	answers, err := e.change(ctx, e.direct(), "replaying tasks", true, len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
-		topics, ids := ps.columns()
+	answers, err := e.change(ctx, e.direct(), "replaying tasks", true, len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ts targets, read func(pgx.Rows) error) {
+		topics, ids := ts.columns()
 		batch.Queue(e.sql.Replay, topics, ids).Query(read)
 	})
 	if err == nil {
@@ -107,23 +107,23 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 // change locks and reads tasks. Then the statement of effect changes those in a suitable state. Its
 // answers override the ones read before: somebody may have set a missing task in between. Without lock, it
 // locks and reads only if a key is repeated.
-func (e *Engine) change(ctx context.Context, via via, doing string, lock bool, n int, key func(int) engine.Key,
-	effect func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error),
+func (e *Engine) change(ctx context.Context, exec executor, doing string, lock bool, n int, key func(int) engine.Key,
+	effect func(batch *pgx.Batch, from int, ts targets, read func(pgx.Rows) error),
 ) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, n)
 	err := chunks(n, nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, via, to-from, func(i int) engine.Key { return key(from + i) })
+		rounds, err := e.locate(ctx, exec, to-from, func(i int) engine.Key { return key(from + i) })
 		if err != nil || len(rounds) == 0 {
 			return err
 		}
-		return via.send(ctx, doing, func(batch *pgx.Batch) {
+		return exec.send(ctx, doing, func(batch *pgx.Batch) {
 			clear(answers[from:to])
-			for _, ps := range rounds {
-				read := readAnswers(func(n int64, answer engine.Answer) { answers[from+ps[n-1].index] = answer })
-				if topics, ids := ps.columns(); lock || len(rounds) > 1 {
+			for _, ts := range rounds {
+				read := readAnswers(func(n int64, answer engine.Answer) { answers[from+ts[n-1].index] = answer })
+				if topics, ids := ts.columns(); lock || len(rounds) > 1 {
 					batch.Queue(e.sql.Lock, topics, ids).Query(read)
 				}
-				effect(batch, from, ps, read)
+				effect(batch, from, ts, read)
 			}
 		})
 	})

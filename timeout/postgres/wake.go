@@ -50,7 +50,7 @@ func soonMoved(moves []engine.Move) []string {
 type notifier struct {
 	mu     sync.Mutex
 	topics map[string]struct{}
-	ring   chan struct{}
+	wakeup chan struct{}
 }
 
 func (h *notifier) tell(topics ...string) {
@@ -63,7 +63,7 @@ func (h *notifier) tell(topics ...string) {
 	}
 	h.mu.Unlock()
 	select {
-	case h.ring <- struct{}{}:
+	case h.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -87,7 +87,7 @@ func (e *Engine) spread(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.notifier.ring:
+		case <-e.notifier.wakeup:
 		}
 		within, cancel := context.WithTimeout(ctx, spreadTimeout)
 		_ = e.with(within, func(conn *pgxpool.Conn) error {

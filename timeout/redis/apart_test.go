@@ -172,7 +172,7 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	var tokens []engine.Token
 	for i := 0; len(tokens) < 90; i++ {
 		require.Less(t, i, 1000)
-		for _, leased := range expire(t, e, engine.Ask{Max: 100}).Leased {
+		for _, leased := range leaseBatch(t, e, engine.Ask{Max: 100}).Leased {
 			tokens = append(tokens, leased.Token)
 		}
 	}

@@ -36,8 +36,8 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire is about tasks, all due. Each call settles the leases of the call before.
-func BenchmarkExpire(b *testing.B) {
+// BenchmarkLease is about tasks, all due. Each call settles the leases of the call before.
+func BenchmarkLease(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			server := startServer(b, "--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")

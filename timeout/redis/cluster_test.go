@@ -144,7 +144,7 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 	fired := map[string]bool{}
 	var settle []engine.Outcome
 	require.Eventually(t, func() bool {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Settle: settle, Max: 100, Lease: 3 * time.Second})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "n", Settle: settle, Max: 100, Lease: 3 * time.Second})
 		if err != nil {
 			return false
 		}

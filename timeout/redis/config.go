@@ -28,7 +28,7 @@ type Config struct {
 
 	// PollInterval is the time between two questions to a partition with nothing due, as far as this
 	// engine knows. Tasks of other processes may be that late, unless Wake runs. Zero means 250ms.
-	// If it is negative, each Expire asks every partition.
+	// If it is negative, each Lease asks every partition.
 	PollInterval time.Duration
 
 	// Logger gets a line when a server begins to fail while others answer, when it fails no more, and for tasks

@@ -22,9 +22,9 @@ const (
 	// most is more than half of the copies.
 	most = 3
 
-	// graveTime is how long the copies remember a dropped topic. A server with older data would
+	// tombstoneTime is how long the copies remember a dropped topic. A server with older data would
 	// bring the topic back.
-	graveTime = 30 * 24 * time.Hour
+	tombstoneTime = 30 * 24 * time.Hour
 
 	// provenTime is how long a process takes the copies of a record for complete.
 	provenTime = time.Minute
@@ -49,10 +49,10 @@ func (e *Engine) prove(topic, raw string) {
 	e.mu.Unlock()
 }
 
-// confer writes a topic's record to the copies, and returns the record for the hash: another one if
+// reconcile writes a topic's record to the copies, and returns the record for the hash: another one if
 // the hash has lost changes, and an empty one if there is no such topic. own says that this process
 // has just written the record to the hash.
-func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (string, error) {
+func (e *Engine) reconcile(ctx context.Context, topic, raw string, own bool) (string, error) {
 	if !e.redis.Clustered() || raw != "" && e.proven(topic, raw) {
 		return raw, nil
 	}
@@ -90,7 +90,7 @@ func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (strin
 // one of the topic that is there: nobody has used the other.
 func (e *Engine) recall(ctx context.Context, topic, raw string, should ranked, held answers) error {
 	own, err := rank(raw, 0)
-	if err != nil || own.Born == should.Born {
+	if err != nil || own.FirstGen == should.FirstGen {
 		return err // a later change takes its place
 	}
 	e.replace(ctx, topic, should, held, func(other string) bool { return other == raw })
@@ -103,7 +103,7 @@ func (e *Engine) recall(ctx context.Context, topic, raw string, should ranked, h
 func (e *Engine) tidy(ctx context.Context, topic string, own ranked, held answers) {
 	wrong := func(other string) bool {
 		r, err := rank(other, 0)
-		refuses := r.Born != own.Born || r.Seq == own.Seq
+		refuses := r.FirstGen != own.FirstGen || r.Seq == own.Seq
 		return err == nil && other != "" && other != own.raw && r.Phase != dropped && refuses
 	}
 	if !slices.ContainsFunc(held, wrong) {
@@ -173,7 +173,7 @@ func (e *Engine) copy(ctx context.Context, topic, raw string) (answers, error) {
 
 func (e *Engine) copyCall(tag, topic, raw string) *redisrun.Call {
 	keys := []any{e.copyKey(tag), e.cfg.Prefix + ":{" + tag + "}:d:" + topic}
-	return &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, graveTime.Milliseconds(), ""}}
+	return &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, tombstoneTime.Milliseconds(), ""}}
 }
 
 func (e *Engine) copyKey(tag string) string { return e.cfg.Prefix + ":{" + tag + "}:t" }
@@ -215,7 +215,7 @@ func quorum(raw string, held map[string]int) (ranked, error) {
 			last = r
 		}
 	}
-	if known.raw != "" && known.Born != last.Born {
+	if known.raw != "" && known.FirstGen != last.FirstGen {
 		last = known // the other topic of the same name was never used
 	}
 	switch {
@@ -246,12 +246,12 @@ func (e *Engine) tombstone(ctx context.Context, topic string) (highest int64, er
 	return max(last.Seq, last.Rev), err // Rev is never below Gen
 }
 
-// bury tells the copies of the end of a topic.
-func (e *Engine) bury(ctx context.Context, l *layout) error {
+// writeTombstone tells the copies of the end of a topic.
+func (e *Engine) writeTombstone(ctx context.Context, l *layout) error {
 	if !e.redis.Clustered() {
 		return nil
 	}
-	raw, err := kept{Topic: engine.Topic{Name: l.Topic.Name}, Phase: dropped, Rev: l.Rev, Seq: l.Seq + 1, Born: l.Born}.json()
+	raw, err := kept{Topic: engine.Topic{Name: l.Topic.Name}, Phase: dropped, Rev: l.Rev, Seq: l.Seq + 1, FirstGen: l.FirstGen}.json()
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func fire(t testing.TB, topic string, tasks int, engines ...*redis.Engine) map[s
 	require.Eventually(t, func() bool {
 		left := false
 		for i, e := range engines {
-			batch, err := e.Expire(ctx, engine.Ask{Topic: topic, Node: fmt.Sprint("node-", i), Settle: settle[i], Max: 50, Lease: time.Minute})
+			batch, err := e.Lease(ctx, engine.Ask{Topic: topic, Node: fmt.Sprint("node-", i), Settle: settle[i], Max: 50, Lease: time.Minute})
 			if !assert.NoError(t, err) {
 				return true
 			}
@@ -120,7 +120,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 		"SetTopic that grows": func(t *testing.T, e *redis.Engine) { withTopic(t, e, engine.Topic{Slots: 32}) },
 		"Set":                 func(t *testing.T, e *redis.Engine) { setAll(t, e, batchOf("orders", "new", 1, time.Hour)) },
 		"Get":                 func(t *testing.T, e *redis.Engine) { require.Equal(t, engine.Pending, get(t, e, "a-0").State) },
-		"Expire":              func(t *testing.T, e *redis.Engine) { expire(t, e, engine.Ask{Settle: []engine.Outcome{}}) },
+		"Lease":               func(t *testing.T, e *redis.Engine) { leaseBatch(t, e, engine.Ask{Settle: []engine.Outcome{}}) },
 		"Count": func(t *testing.T, e *redis.Engine) {
 			counts, err := e.Count(ctx, "orders")
 			require.NoError(t, err)
@@ -129,8 +129,8 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 		"Topics": func(t *testing.T, e *redis.Engine) {
 			require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 		},
-		"Upkeep": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Upkeep(ctx)
+		"Maintain": func(t *testing.T, e *redis.Engine) {
+			_, err := e.Maintain(ctx)
 			require.NoError(t, err)
 		},
 		"Pause": func(t *testing.T, e *redis.Engine) {
@@ -170,8 +170,8 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 			for _, e := range []*redis.Engine{old, fresh, again()} {
 				require.Equal(t, []string{"bills", "orders"}, topicNames(t, e))
 			}
-			for swept := (engine.Swept{More: true}); swept.More; {
-				swept, err = fresh.Upkeep(ctx)
+			for purged := (engine.Purged{More: true}); purged.More; {
+				purged, err = fresh.Maintain(ctx)
 				require.NoError(t, err)
 			}
 			require.Len(t, generationsOf(t, servers, old.Prefix(), "orders"), 1)
@@ -185,9 +185,9 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 	servers := shareCluster(t)
 	doors := doors(t, servers)
 	whole := func(e *redis.Engine) error {
-		for swept := (engine.Swept{More: true}); swept.More; {
+		for purged := (engine.Purged{More: true}); purged.More; {
 			var err error
-			if swept, err = e.Upkeep(ctx); err != nil {
+			if purged, err = e.Maintain(ctx); err != nil {
 				return err
 			}
 		}
@@ -219,7 +219,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 		"nobody looks": func(*testing.T, *redis.Engine, *redis.Engine) error { return nil },
 		"one looks": func(t *testing.T, _, fresh *redis.Engine) error {
 			require.Subset(t, topicNames(t, fresh), []string{"orders"})
-			_, err := fresh.Upkeep(ctx)
+			_, err := fresh.Maintain(ctx)
 			return err
 		},
 		"one sets": func(t *testing.T, known, fresh *redis.Engine) error {
@@ -265,7 +265,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 					require.NoError(t, err)
 					loseHash(t, servers, known.Prefix())
 					if act == "make" {
-						_, err := fresh.Upkeep(ctx)
+						_, err := fresh.Maintain(ctx)
 						require.NoError(t, err)
 						if next == nil && !done {
 							require.Len(t, fire(t, "bills", 8, newEngine(t, doors[2], cfg)), 8)
@@ -347,9 +347,9 @@ func TestTheRecordsAreLostOverAndOverWhileATopicGrowsUnderLoad(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	stop.Store(true)
 	all.Wait()
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = first.Upkeep(ctx)
+		purged, err = first.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
@@ -615,7 +615,7 @@ func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
 				case 3:
 					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1}, true)
 				case 4:
-					_, err = e.Upkeep(ctx)
+					_, err = e.Maintain(ctx)
 				}
 				if !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrConflict) {
 					assert.NoError(t, err)

@@ -24,8 +24,8 @@
 // server's clock in microseconds. So Redis gives no number twice after a flush or the loss of its
 // last writes, unless its clock is behind by more than the lost time.
 //
-// An operator or a restore may have deleted a part of a task. Without its body the task is lost: Expire logs that when
-// the task is due, and all other calls miss it. Without a record of its attempts a running task begins anew at the
+// An operator or a restore may have deleted a part of a task. Without its body the task is lost: Lease logs that when
+// the task is due, and all other calls miss it. Without a record of its attempts a running task begins a new run at the
 // end of its lease.
 //
 // A Cluster has the records of the topics on one master, and copies of them on the others. Without
@@ -34,9 +34,9 @@
 // # If memory is short
 //
 // At its maxmemory Redis takes no new tasks. Done, dead and removed tasks must not fill it. While more
-// than three quarters of the maxmemory are in use, Upkeep deletes the oldest of them, until they have an
+// than three quarters of the maxmemory are in use, Maintain deletes the oldest of them, until they have an
 // eighth. It begins with the partitions that have the most, so a topic with few dead tasks keeps them. A
-// center with the default TTL calls Upkeep every 15 s or more often: the new tasks of that time should fit into the
+// center with the default TTL calls Maintain every 15 s or more often: the new tasks of that time should fit into the
 // last quarter.
 //
 // # Topics of a version before

@@ -17,19 +17,19 @@ func TestAClusterThatIsDownIsAnError(t *testing.T) {
 	cluster, servers := startCluster(t, 3, 0)
 	e := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 16})
-	expire(t, e, engine.Ask{Max: 10})
+	leaseBatch(t, e, engine.Ask{Max: 10})
 	victim, _ := spare(t, cluster, e.Prefix())
 	for _, one := range servers {
 		require.NoError(t, one.client(t).ConfigSet(ctx, "cluster-node-timeout", "500").Err())
 	}
 	victim.Kill(t)
 	require.Eventually(t, func() bool {
-		_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Minute, Max: 10})
+		_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Minute, Max: 10})
 		return err != nil
 	}, time.Minute, 10*time.Millisecond)
 	victim.Restart(t)
 	require.Eventually(t, func() bool {
-		_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Minute, Max: 10})
+		_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Minute, Max: 10})
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
 }

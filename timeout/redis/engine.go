@@ -93,7 +93,7 @@ func (e *Engine) Part(key engine.Key) int {
 	if l == nil || !e.redis.Clustered() { // the first one asks the server with the topics
 		return 0
 	}
-	return e.serversOf(l)[l.place(key.ID).part]
+	return e.serversOf(l)[l.partition(key.ID).part]
 }
 
 // serversOf returns the numbers of the servers of a topic's partitions, in a Cluster.
@@ -102,8 +102,8 @@ func (e *Engine) serversOf(l *layout) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); s.byPart == nil || now.Sub(s.read) >= serversEvery {
-		s.read, s.byPart = now, make([]int, len(l.places))
-		for part, at := range l.places {
+		s.read, s.byPart = now, make([]int, len(l.partitions))
+		for part, at := range l.partitions {
 			s.byPart[part] = e.redis.Number(at.keys[0].(string))
 		}
 	}

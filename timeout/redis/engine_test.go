@@ -38,7 +38,7 @@ func get(t testing.TB, e engine.Engine, id string) engine.Task {
 	return tasks[0]
 }
 
-func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
+func leaseBatch(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 	t.Helper()
 	if ask.Topic == "" {
 		ask.Topic = "orders"
@@ -49,7 +49,7 @@ func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 	if ask.Lease == 0 {
 		ask.Lease = time.Minute
 	}
-	batch, err := e.Expire(ctx, ask)
+	batch, err := e.Lease(ctx, ask)
 	require.NoError(t, err)
 	return batch
 }
@@ -57,14 +57,14 @@ func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 // lease leases one task.
 func lease(t testing.TB, e engine.Engine, length time.Duration) engine.Leased {
 	t.Helper()
-	batch := expire(t, e, engine.Ask{Max: 1, Lease: length})
+	batch := leaseBatch(t, e, engine.Ask{Max: 1, Lease: length})
 	require.Len(t, batch.Leased, 1)
 	return batch.Leased[0]
 }
 
 func settle(t testing.TB, e engine.Engine, outcome engine.Outcome) bool {
 	t.Helper()
-	return expire(t, e, engine.Ask{Settle: []engine.Outcome{outcome}}).Settled[0]
+	return leaseBatch(t, e, engine.Ask{Settle: []engine.Outcome{outcome}}).Settled[0]
 }
 
 func withTopic(t testing.TB, e engine.Engine, topic engine.Topic) {
@@ -199,7 +199,7 @@ func TestAFailedTaskWaitsAndKeepsItsActionTime(t *testing.T) {
 	require.True(t, task.Until.After(task.Due))
 	require.Equal(t, "no", task.Error)
 	require.Equal(t, 1, task.Attempts)
-	batch := expire(t, e, engine.Ask{Max: 1})
+	batch := leaseBatch(t, e, engine.Ask{Max: 1})
 	require.Empty(t, batch.Leased)
 	require.True(t, batch.Next.Equal(task.Until), "%v %v", batch.Next, task.Until)
 	// An hour passes.
@@ -209,11 +209,11 @@ func TestAFailedTaskWaitsAndKeepsItsActionTime(t *testing.T) {
 	require.False(t, again.Again)
 	require.Equal(t, "no", again.Error)
 	require.NotEqual(t, leased.Token, again.Token)
-	require.True(t, settle(t, e, engine.Outcome{Token: again.Token, As: engine.Pending, Refund: true}))
+	require.True(t, settle(t, e, engine.Outcome{Token: again.Token, As: engine.Pending, Release: true}))
 	require.Equal(t, 1, get(t, e, "1").Attempts)
 }
 
-func TestALeaseThatIsOutlivedIsGivenAgainUntilTheLastAttempt(t *testing.T) {
+func TestALeaseThatExpiresIsGivenAgainUntilTheLastAttempt(t *testing.T) {
 	e := orders(t, engine.Topic{Retries: 1})
 	set(t, e, engine.Task{ID: "1"})
 	first := lease(t, e, 20*time.Millisecond)
@@ -226,7 +226,7 @@ func TestALeaseThatIsOutlivedIsGivenAgainUntilTheLastAttempt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true, false, false}, good)
 	time.Sleep(30 * time.Millisecond)
-	batch := expire(t, e, engine.Ask{Max: 10})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10})
 	require.Empty(t, batch.Leased)
 	require.Equal(t, []engine.Key{key("1")}, batch.Died)
 	dead := get(t, e, "1")
@@ -297,7 +297,7 @@ func TestManyAreLeasedInOneCall(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, e, engine.Ask{Max: 2500})
+	batch := leaseBatch(t, e, engine.Ask{Max: 2500})
 	require.Len(t, batch.Leased, 2500)
 	require.False(t, batch.Next.After(batch.Now))
 	var outcomes []engine.Outcome
@@ -307,7 +307,7 @@ func TestManyAreLeasedInOneCall(t *testing.T) {
 		seen[leased.ID] = true
 		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 	}
-	batch = expire(t, e, engine.Ask{Max: 2500, Settle: outcomes})
+	batch = leaseBatch(t, e, engine.Ask{Max: 2500, Settle: outcomes})
 	require.Len(t, batch.Leased, 500)
 	require.NotContains(t, batch.Settled, false)
 }
@@ -323,7 +323,7 @@ func TestLargePayloadsComeInSmallBatches(t *testing.T) {
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	runs := server.calls(t, "evalsha")
-	batch := expire(t, e, engine.Ask{Max: 15})
+	batch := leaseBatch(t, e, engine.Ask{Max: 15})
 	require.Len(t, batch.Leased, 15)
 	require.GreaterOrEqual(t, server.calls(t, "evalsha")-runs, 15, "each in a run of its own")
 	require.Len(t, batch.Leased[7].Payload, 1<<20)
@@ -343,7 +343,7 @@ func TestLargePayloadsComeInSmallBatches(t *testing.T) {
 	_, err = e.Set(ctx, tasks)
 	require.NoError(t, err)
 	runs = server.calls(t, "evalsha")
-	require.Len(t, expire(t, e, engine.Ask{Topic: "mails", Max: 20}).Leased, 20)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Topic: "mails", Max: 20}).Leased, 20)
 	require.GreaterOrEqual(t, server.calls(t, "evalsha")-runs, 3, "a MiB in a run")
 }
 
@@ -354,7 +354,7 @@ func TestAPausedTopicLeasesNothing(t *testing.T) {
 	_, err := e.Pause(ctx, "orders", true)
 	require.NoError(t, err)
 	set(t, e, engine.Task{ID: "2"})
-	batch := expire(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.True(t, batch.Settled[0])
 	require.Empty(t, batch.Leased)
 	_, err = e.Pause(ctx, "orders", false)
@@ -377,20 +377,20 @@ func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, e, engine.Ask{Max: 1500})
+	batch := leaseBatch(t, e, engine.Ask{Max: 1500})
 	var outcomes []engine.Outcome
 	for _, leased := range batch.Leased {
 		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 	}
-	expire(t, e, engine.Ask{Settle: outcomes})
+	leaseBatch(t, e, engine.Ask{Settle: outcomes})
 	_, err = e.Remove(ctx, []engine.Removal{{Key: key("2999")}, {Key: key("2998")}})
 	require.NoError(t, err)
 	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, counts.Done)
 	time.Sleep(5100 * time.Millisecond)
-	for swept := (engine.Swept{More: true}); swept.More; {
-		swept, err = e.Upkeep(ctx)
+	for purged := (engine.Purged{More: true}); purged.More; {
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	counts, err = e.Count(ctx, "orders")
@@ -460,61 +460,61 @@ func TestTopicsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, answers[0].Err, engine.ErrNotFound)
 	require.NoError(t, answers[1].Err)
-	_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
+	_, err = e.Lease(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
 	require.ErrorIs(t, err, engine.ErrNotFound)
 }
 
 func TestMembersComeAndGo(t *testing.T) {
 	e := openEngine(t, sharedServer(t), redis.Config{})
-	beat := func(name string, ttl time.Duration, topics ...string) engine.View {
-		view, err := e.Beat(ctx, engine.Node{Name: name, Topics: topics}, ttl)
+	heartbeat := func(name string, ttl time.Duration, topics ...string) engine.View {
+		view, err := e.Heartbeat(ctx, engine.Node{Name: name, Topics: topics}, ttl)
 		require.NoError(t, err)
 		return view
 	}
-	beat("b", time.Minute)
-	second := beat("a", time.Minute, "orders")
+	heartbeat("b", time.Minute)
+	second := heartbeat("a", time.Minute, "orders")
 	require.Equal(t, "b", second.Leader())
 	require.Equal(t, []string{"orders"}, second.Nodes[1].Topics)
 	require.Nil(t, second.Nodes[0].Topics)
-	require.Equal(t, second, beat("b", time.Minute))
-	// A minute passes without a beat of a.
+	require.Equal(t, second, heartbeat("b", time.Minute))
+	// A minute passes without a heartbeat of a.
 	require.NoError(t, sharedServer(t).client(t).ZIncrBy(ctx, e.Prefix()+":{members}:z", -float64(time.Minute.Milliseconds()), "a").Err())
-	third := beat("b", time.Minute)
+	third := heartbeat("b", time.Minute)
 	require.Len(t, third.Nodes, 1)
-	beat("c", time.Minute)
+	heartbeat("c", time.Minute)
 	require.NoError(t, e.Leave(ctx, "b"))
-	last := beat("a", time.Minute)
+	last := heartbeat("a", time.Minute)
 	require.Equal(t, "c", last.Leader())
 	require.NoError(t, sharedServer(t).client(t).Del(ctx, e.Prefix()+":{members}:m", e.Prefix()+":{members}:z", e.Prefix()+":{members}:h").Err())
-	require.Equal(t, "a", beat("a", time.Minute).Leader())
+	require.Equal(t, "a", heartbeat("a", time.Minute).Leader())
 }
 
-// Nodes of an earlier version neither read nor write runs. They may beat under the same name, and
+// Nodes of an earlier version neither read nor write runs. They may send heartbeats under the same name, and
 // dismiss nodes of this version.
 func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
 	members := prefix()
 	e, client := openEngine(t, sharedServer(t), redis.Config{Prefix: members}), sharedServer(t).client(t)
 	members += ":{members}:"
-	beat := func(name, run string) engine.View {
-		view, err := e.Beat(ctx, engine.Node{Name: name, Run: run}, time.Minute)
+	heartbeat := func(name, run string) engine.View {
+		view, err := e.Heartbeat(ctx, engine.Node{Name: name, Run: run}, time.Minute)
 		require.NoError(t, err)
 		return view
 	}
-	beat("a", "1")
+	heartbeat("a", "1")
 	record := client.HGet(ctx, members+"h", "a").Val()
 	require.Equal(t, "null", record[16:], "they read this")
-	beat("b", "2")
+	heartbeat("b", "2")
 	require.NoError(t, client.Del(ctx, members+"r").Err()) // as if both were of an earlier version
-	view := beat("a", "3")
+	view := heartbeat("a", "3")
 	require.Empty(t, view.Other)
 	require.Len(t, view.Nodes, 2)
-	require.Equal(t, "3", beat("a", "4").Other)
-	beat("b", "5")
+	require.Equal(t, "3", heartbeat("a", "4").Other)
+	heartbeat("b", "5")
 	require.NoError(t, client.ZRem(ctx, members+"z", "b").Err()) // dismissed by an earlier version
 	require.NoError(t, client.HDel(ctx, members+"h", "b").Err())
-	beat("a", "4")
+	heartbeat("a", "4")
 	require.Equal(t, map[string]string{"a": "4"}, client.HGetAll(ctx, members+"r").Val(), "nothing is left of it")
-	require.Empty(t, beat("b", "6").Other)
+	require.Empty(t, heartbeat("b", "6").Other)
 }
 
 func TestAnotherProcessIsWoken(t *testing.T) {
@@ -591,7 +591,7 @@ func TestAMoveFindsWhatWaitsAmongTheOthers(t *testing.T) {
 		return lease(t, e, time.Minute)
 	}
 	require.True(t, settle(t, e, engine.Outcome{Token: one("again").Token, As: engine.Pending, After: time.Hour, Error: "x"}))
-	require.True(t, settle(t, e, engine.Outcome{Token: one("anew").Token, As: engine.Pending, After: time.Hour, Anew: true}))
+	require.True(t, settle(t, e, engine.Outcome{Token: one("newrun").Token, As: engine.Pending, After: time.Hour, NewRun: true}))
 	require.True(t, settle(t, e, engine.Outcome{Token: one("done").Token, As: engine.Done}))
 	require.True(t, settle(t, e, engine.Outcome{Token: one("dead").Token, As: engine.Dead}))
 	set(t, e, engine.Task{ID: "removed", After: time.Hour})
@@ -607,7 +607,7 @@ func TestAMoveFindsWhatWaitsAmongTheOthers(t *testing.T) {
 		require.True(t, client.HExists(ctx, tag+"a", members[0]).Val(), "%s has no record, and so waits", members[0])
 	}
 
-	ids := []string{"fresh", "none", "again", "running", "done", "anew", "dead", "removed"}
+	ids := []string{"fresh", "none", "again", "running", "done", "newrun", "dead", "removed"}
 	was := []engine.State{engine.Pending, engine.None, engine.Pending, engine.Running, engine.Done, engine.Pending, engine.Dead, engine.Removed}
 	moves := make([]engine.Move, len(ids))
 	for i, id := range ids {
@@ -651,9 +651,9 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Now(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Beat(ctx, engine.Node{Name: "a"}, time.Second)
+	_, err = e.Heartbeat(ctx, engine.Node{Name: "a"}, time.Second)
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	require.True(t, errors.Is(e.Leave(ctx, "a"), engine.ErrClosed))
 }

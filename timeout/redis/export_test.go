@@ -13,11 +13,11 @@ var CopyTags = copyTags
 func (e *Engine) SlotKey(topic string, slot int) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.layouts[topic].places[slot].keys[0].(string)
+	return e.layouts[topic].partitions[slot].keys[0].(string)
 }
 
 // Knows reports whether the engine remembers a topic.
 func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }
 
 // Suppose has the engine suppose that a slot of a known topic has something due.
-func (e *Engine) Suppose(topic string, slot int) { e.known(topic).hints.set(slot, 1) }
+func (e *Engine) Suppose(topic string, slot int) { e.known(topic).due.set(slot, 1) }

@@ -21,7 +21,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 	v := verb{
 		empty: true,
 		key:   func(i int) engine.Key { return tokens[i].Key },
-		begin: func(at *place, _ int) *invocation { return invoke(scriptExtend, at, engine.CeilMillis(lease)) },
+		begin: func(at *partition, _ int) *invocation { return invoke(scriptExtend, at, engine.CeilMillis(lease)) },
 		add: func(c *invocation, i int) {
 			key, _ := leaseKey(tokens[i].Lease)
 			c.Args = append(c.Args, tokens[i].ID, key)

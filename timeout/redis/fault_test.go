@@ -84,7 +84,7 @@ func TestAServerThatCanNotSaveIsFullAndAnswersNothingWrong(t *testing.T) {
 		require.NoError(t, err)
 		return errors.Is(answers[0].Err, engine.ErrFull)
 	}, time.Minute, 10*time.Millisecond)
-	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
+	_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.ErrorIs(t, err, engine.ErrFull)
 	_, err = e.Remove(ctx, []engine.Removal{{Key: key("1")}})
 	require.ErrorIs(t, err, engine.ErrFull)
@@ -101,7 +101,7 @@ func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 4})
 	set(t, e, engine.Task{ID: "1"})
 	old := lease(t, second, time.Minute)
-	_, err := e.Beat(ctx, engine.Node{Name: "a"}, time.Minute)
+	_, err := e.Heartbeat(ctx, engine.Node{Name: "a"}, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, server.client(t).FlushAll(ctx).Err())
 	answers, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}})
@@ -116,7 +116,7 @@ func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {
 	require.Greater(t, leased.Version, old.Version)
 	require.False(t, settle(t, second, engine.Outcome{Token: old.Token, As: engine.Done}))
 	require.True(t, settle(t, second, engine.Outcome{Token: leased.Token, As: engine.Done}))
-	view, err := e.Beat(ctx, engine.Node{Name: "a"}, time.Minute)
+	view, err := e.Heartbeat(ctx, engine.Node{Name: "a"}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, "a", view.Leader())
 }
@@ -162,7 +162,7 @@ func TestASlotMadeAnewKnowsItsTopicAtOnce(t *testing.T) {
 
 	require.Equal(t, before, known())
 	set(t, e, engine.Task{ID: "1"})
-	require.Empty(t, expire(t, e, engine.Ask{Max: 1}).Leased, "the topic is paused")
+	require.Empty(t, leaseBatch(t, e, engine.Ask{Max: 1}).Leased, "the topic is paused")
 }
 
 func TestAServerIsFlushedUnderLoad(t *testing.T) {
@@ -182,7 +182,7 @@ func TestAServerIsFlushedUnderLoad(t *testing.T) {
 					_, err := e.SetTopic(ctx, engine.Topic{Name: "orders"}, true)
 					assert.NoError(t, err)
 				}
-				_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Max: 10, Lease: time.Second})
+				_, err = e.Lease(ctx, engine.Ask{Topic: "orders", Max: 10, Lease: time.Second})
 				assert.True(t, err == nil || errors.Is(err, engine.ErrNotFound), "%v", err)
 			}
 		})
@@ -247,7 +247,7 @@ func TestAServerThatIsAwayIsAnErrorAndNotTriedAgain(t *testing.T) {
 	start := time.Now()
 	_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}})
 	require.Error(t, err)
-	_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
+	_, err = e.Lease(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
 	require.Error(t, err)
 	require.Less(t, time.Since(start), 10*time.Second)
 }
@@ -328,7 +328,7 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	}
 	require.NoError(t, client.HIncrBy(ctx, keys[0][:len(keys[0])-1]+"m", "n", 1).Err())
 	require.Eventually(t, func() bool {
-		batch := expire(t, e, engine.Ask{Max: 1, Lease: 2 * time.Minute})
+		batch := leaseBatch(t, e, engine.Ask{Max: 1, Lease: 2 * time.Minute})
 		return len(batch.Leased) == 1 && batch.Leased[0].ID == "1" && batch.Leased[0].Again
 	}, time.Minute, 10*time.Millisecond)
 	require.False(t, settle(t, e, engine.Outcome{Token: first.Token, As: engine.Done}))
@@ -341,7 +341,7 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	good, err := e.Extend(ctx, []engine.Token{long.Token}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, good)
-	expire(t, e, engine.Ask{Max: 1, Lease: 10 * time.Millisecond})
+	leaseBatch(t, e, engine.Ask{Max: 1, Lease: 10 * time.Millisecond})
 	require.Greater(t, time.Until(get(t, e, "1").Until), time.Minute)
 	// Numbers go on from the highest one.
 	require.NoError(t, client.HIncrBy(ctx, keys[0][:len(keys[0])-1]+"m", "n", time.Hour.Microseconds()).Err())

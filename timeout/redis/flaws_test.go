@@ -100,7 +100,7 @@ func (w ours) remove(t *testing.T, id string, _ time.Time) {
 }
 
 func (w ours) take(t *testing.T, _ time.Time) (bodies []string) {
-	for _, leased := range expire(t, w, engine.Ask{Max: 100, Lease: endsSoon}).Leased {
+	for _, leased := range leaseBatch(t, w, engine.Ask{Max: 100, Lease: endsSoon}).Leased {
 		bodies = append(bodies, string(leased.Payload))
 	}
 	return bodies
@@ -205,7 +205,7 @@ func TestFlaw7WhatIsDueAtOnceIsTakenInPortions(t *testing.T) {
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	before := calls(t, client, "zremrangebyrank")
-	require.Len(t, expire(t, e, engine.Ask{Max: 2000}).Leased, 2000)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 2000}).Leased, 2000)
 	require.GreaterOrEqual(t, calls(t, client, "zremrangebyrank")-before, 2000/256+1)
 }
 
@@ -247,7 +247,7 @@ func TestFlaw9NothingFiresEarly(t *testing.T) {
 		set(t, e, engine.Task{ID: strconv.Itoa(i), After: time.Duration(i)*7*time.Millisecond + 1})
 	}
 	for left := 20; left > 0; {
-		batch := expire(t, e, engine.Ask{Max: 20})
+		batch := leaseBatch(t, e, engine.Ask{Max: 20})
 		for _, leased := range batch.Leased {
 			require.False(t, leased.Due.After(batch.Now))
 			left--
@@ -326,7 +326,7 @@ func (l byToken) set(t *testing.T, id string, due time.Time) {
 func (l byToken) due(t *testing.T, id string) int64 { return get(t, l, id).Until.UnixMilli() }
 
 func (l byToken) take(t *testing.T, lease time.Duration) (any, bool) {
-	batch := expire(t, l, engine.Ask{Max: 1, Lease: lease})
+	batch := leaseBatch(t, l, engine.Ask{Max: 1, Lease: lease})
 	if len(batch.Leased) == 0 {
 		return nil, false
 	}
@@ -361,8 +361,8 @@ func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
 	require.NoError(t, check(t, newByToken(t)))
 }
 
-// outlived takes a task for a worker, too slow, and for the next one then.
-func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
+// expired takes a task for a worker, too slow, and for the next one then.
+func expired(t *testing.T, l lender, lease time.Duration) (slow, next any) {
 	l.set(t, "1", present())
 	slow, found := l.take(t, 10*time.Millisecond)
 	require.True(t, found)
@@ -374,7 +374,7 @@ func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
 
 // checkLatePutBack has a slow worker put back what the next one has done.
 func checkLatePutBack(t *testing.T, l lender) error {
-	slow, next := outlived(t, l, time.Minute)
+	slow, next := expired(t, l, time.Minute)
 	l.done(t, next)
 	l.putBack(t, slow, 0)
 	if _, again := l.take(t, time.Minute); again {
@@ -385,7 +385,7 @@ func checkLatePutBack(t *testing.T, l lender) error {
 
 // checkPutBackMeanwhile has a slow worker put back what the next one is doing.
 func checkPutBackMeanwhile(t *testing.T, l lender) error {
-	slow, _ := outlived(t, l, time.Minute)
+	slow, _ := expired(t, l, time.Minute)
 	l.putBack(t, slow, 0)
 	if _, again := l.take(t, time.Minute); again {
 		return errors.New("done by two")
@@ -395,7 +395,7 @@ func checkPutBackMeanwhile(t *testing.T, l lender) error {
 
 // checkLateDone has a slow worker be ready while the next one does the task and dies.
 func checkLateDone(t *testing.T, l lender) error {
-	slow, _ := outlived(t, l, 10*time.Millisecond)
+	slow, _ := expired(t, l, 10*time.Millisecond)
 	l.done(t, slow)
 	time.Sleep(20 * time.Millisecond)
 	if _, again := l.take(t, time.Minute); !again {
@@ -452,13 +452,13 @@ func TestFlaw16LeasesThatHaveEndedAreTakenInPortions(t *testing.T) {
 	e := orders(t, engine.Topic{Slots: 1})
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	require.Len(t, expire(t, e, engine.Ask{Max: 600, Lease: 300 * time.Millisecond}).Leased, 600)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 600, Lease: 300 * time.Millisecond}).Leased, 600)
 	time.Sleep(310 * time.Millisecond)
-	batch := expire(t, e, engine.Ask{Max: 10})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 10)
 	require.True(t, batch.Leased[0].Again)
 	require.False(t, batch.Next.After(batch.Now))
-	require.Len(t, expire(t, e, engine.Ask{Max: 1000}).Leased, 590)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 1000}).Leased, 590)
 }
 
 func TestFlaw34And36WhatIsTakenHasALeaseInTheSameStep(t *testing.T) {

@@ -159,9 +159,9 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	}, time.Minute, 50*time.Millisecond, "all that is due has run")
 	last.Store(true)
 	all.Wait()
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = first.Upkeep(ctx)
+		purged, err = first.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
@@ -203,7 +203,7 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 		tries := 0
 		persist(t, func() (err error) {
 			tries++
-			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, engine.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
+			batch, err = engines[rand.IntN(len(engines))].Lease(ctx, engine.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
 			return err
 		})
 		for i, ok := range batch.Settled {
@@ -316,7 +316,7 @@ func TestAPageOfATopicThatGrowsMovesNothing(t *testing.T) {
 	for name, meanwhile := range map[string]func(t *testing.T, e *redis.Engine){
 		"nobody": func(*testing.T, *redis.Engine) {},
 		"others": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Upkeep(ctx)
+			_, err := e.Maintain(ctx)
 			require.NoError(t, err)
 			id := fmt.Sprint("changes-", rand.IntN(many))
 			_, err = e.Remove(ctx, removals([]engine.Key{key(id)}))

@@ -7,9 +7,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// place is the keys of a partition: they have the hash tag {topic:generation:partition}. The number of the generation is
+// partition is the keys of one: they have the hash tag {topic:generation:partition}. The number of the generation is
 // never used again, for no topic.
-type place struct {
+type partition struct {
 	topic string
 	gen   int64
 	part  int
@@ -25,11 +25,11 @@ var lookKeys = []string{"m", "f", "d", "r"}
 // firstKeys are the keys of first.lua, in its order.
 var firstKeys = []string{"m", "s", "p"}
 
-// endedKeys are the keys of weigh.lua, in its order.
+// endedKeys are the keys of estimate.lua, in its order.
 var endedKeys = []string{"f", "d", "r", "b", "a"}
 
-// named returns some of the place's keys.
-func (p *place) named(names []string) []any {
+// named returns some of the partition's keys.
+func (p *partition) named(names []string) []any {
 	keys := make([]any, len(names))
 	for i, name := range names {
 		keys[i] = p.keys[slices.Index(keyNames, name)]
@@ -37,17 +37,17 @@ func (p *place) named(names []string) []any {
 	return keys
 }
 
-func (e *Engine) places(topic string, gen int64, parts int) []*place {
-	places := make([]*place, parts)
-	for part := range places {
+func (e *Engine) partitions(topic string, gen int64, parts int) []*partition {
+	partitions := make([]*partition, parts)
+	for part := range partitions {
 		tag := e.cfg.Prefix + ":{" + topic + ":" + strconv.FormatInt(gen, 36) + ":" + strconv.Itoa(part) + "}:"
-		p := &place{topic: topic, gen: gen, part: part, keys: make([]any, len(keyNames))}
+		p := &partition{topic: topic, gen: gen, part: part, keys: make([]any, len(keyNames))}
 		for i, name := range keyNames {
 			p.keys[i] = tag + name
 		}
-		places[part] = p
+		partitions[part] = p
 	}
-	return places
+	return partitions
 }
 
 // partBits are the lowest bits of Token.Lease: the partition's number, so that no two partitions of a topic

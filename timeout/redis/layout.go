@@ -35,7 +35,7 @@ type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`
 
-	// Parts is the number of partitions, that of the slots at the topic's birth. Zero means as many as slots.
+	// Parts is the number of partitions, that of the slots with which the topic was made. Zero means as many as slots.
 	Parts int `json:"parts,omitempty"`
 
 	// Rev is higher after each change of what the partitions know of the topic.
@@ -44,11 +44,11 @@ type kept struct {
 	// Seq is higher after each change, and in a topic made anew under the same name.
 	Seq int64 `json:"seq"`
 
-	// Gen is the generation of the partitions' keys. Born is the topic's first one: leases of older ones were of a dropped
-	// topic. It is Gen, unless the topic was migrated. Old is for migrate.
-	Gen  int64       `json:"gen"`
-	Born int64       `json:"born"`
-	Old  *generation `json:"old,omitempty"`
+	// Gen is the generation of the partitions' keys. FirstGen is the topic's first one: leases of older ones were
+	// of a dropped topic. It is Gen, unless the topic was migrated. Old is for migrate.
+	Gen      int64       `json:"gen"`
+	FirstGen int64       `json:"born"`
+	Old      *generation `json:"old,omitempty"`
 }
 
 // with returns the record with another topic of the same name. Its partitions stay.
@@ -64,9 +64,9 @@ func (k kept) with(topic engine.Topic) kept {
 // out of use refuse, and each slot below their number is asked for its own.
 type layout struct {
 	kept
-	raw    string
-	places []*place // of the partitions
-	hints  hints
+	raw        string
+	partitions []*partition
+	due        dueCache
 
 	servers struct {
 		mu     sync.Mutex
@@ -80,13 +80,15 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 	if err := parse(raw, &l.kept); err != nil {
 		return nil, err
 	}
-	l.places = e.places(l.Topic.Name, l.Gen, cmp.Or(l.Parts, l.Topic.Slots))
-	l.hints.parts = make([]hint, len(l.places))
+	l.partitions = e.partitions(l.Topic.Name, l.Gen, cmp.Or(l.Parts, l.Topic.Slots))
+	l.due.parts = make([]partDue, len(l.partitions))
 	return l, nil
 }
 
-// place returns the place of an id.
-func (l *layout) place(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
+// partition returns that of an id.
+func (l *layout) partition(id string) *partition {
+	return l.partitions[engine.Slot(id, len(l.partitions))]
+}
 
 // parts returns the partitions of some slots, each once. Nil means all. There are at most as many partitions as slots, so
 // several slots may share one.
@@ -96,7 +98,7 @@ func (l *layout) parts(slots []int) []int {
 	}
 	parts := make([]int, len(slots))
 	for i, slot := range slots {
-		parts[i] = slot & (len(l.places) - 1)
+		parts[i] = slot & (len(l.partitions) - 1)
 	}
 	slices.Sort(parts)
 	return slices.Compact(parts)
@@ -181,7 +183,7 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 		if err != nil {
 			return nil, err
 		}
-		should, err := e.confer(ctx, topic, raw, false)
+		should, err := e.reconcile(ctx, topic, raw, false)
 		switch {
 		case err != nil:
 			return nil, err
@@ -214,7 +216,7 @@ func (e *Engine) read(ctx context.Context, topic string) (raw string, err error)
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // learn keeps a layout for the next calls. If the known one is the same, it returns that, with all
-// its hints. The hints of another one end with it.
+// its cache of due times. The cache of another one ends with it.
 func (e *Engine) learn(l *layout) *layout {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -260,7 +262,7 @@ func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error
 	if err != nil || !done {
 		return nil, err
 	}
-	should, err := e.confer(ctx, name, raw, true)
+	should, err := e.reconcile(ctx, name, raw, true)
 	if err != nil {
 		return nil, err
 	}

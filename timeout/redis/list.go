@@ -16,7 +16,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	var counts engine.Counts
 	err := e.using(ctx, topic, func(l *layout) error {
 		counts = engine.Counts{}
-		return e.all(ctx, l.places, func(at *place) *invocation { return invoke(scriptCount, at) },
+		return e.all(ctx, l.partitions, func(at *partition) *invocation { return invoke(scriptCount, at) },
 			func(c *invocation) error {
 				found := list(c.Answer[1])
 				for i := range found {
@@ -73,14 +73,14 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page
 	return page, absent(err)
 }
 
-// after is a place in a list: behind the task of an id and a time in milliseconds. A negative time is
+// after is a position in a list: behind the task of an id and a time in milliseconds. A negative time is
 // before the first task.
 type after struct {
 	at int64
 	id string
 }
 
-// behind returns the place behind a task.
+// behind returns the position behind a task.
 func behind(task engine.Task) after { return after{task.Until.UnixMilli(), task.ID} }
 
 // room is the room on the rest of a page. The first task fits onto an empty page in any case.
@@ -89,21 +89,21 @@ type room struct {
 	empty        bool
 }
 
-// listAfter returns the next tasks of all partitions, the place behind them, and whether there may be more. It asks
+// listAfter returns the next tasks of all partitions, the position behind them, and whether there may be more. It asks
 // each partition for a share of what fits. So it may return fewer tasks than that, but at least one if one fits.
 func (e *Engine) listAfter(ctx context.Context, l *layout, query engine.Query, from after, room room) (tasks []engine.Task, to after, more bool, err error) {
 	var ends []engine.Task // the last one of each partition with more
-	share, bytes := min(room.tasks, 2*room.tasks/len(l.places)+4), room.bytes/len(l.places)
+	share, bytes := min(room.tasks, 2*room.tasks/len(l.partitions)+4), room.bytes/len(l.partitions)
 	score := ""
 	if from.at >= 0 {
 		score = strconv.FormatInt(from.at, 10)
 	}
-	ask := func(at *place) *invocation {
+	ask := func(at *partition) *invocation {
 		c := invoke(scriptList, at, int(query.State), share, score, from.id, bytes, query.OmitPayload)
 		c.room, c.Size = share, bytes
 		return c
 	}
-	err = e.all(ctx, l.places, ask, func(c *invocation) error {
+	err = e.all(ctx, l.partitions, ask, func(c *invocation) error {
 		if c.Status != "" {
 			return e.mend(ctx, l, c)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// losses are the errors of the tasks without an answer, by their places in the batch.
+// losses are the errors of the tasks without an answer, by their indices in the batch.
 type losses map[int]error
 
 func (ls *losses) add(tasks []int, err error) {

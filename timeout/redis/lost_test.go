@@ -46,7 +46,7 @@ func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
 		}
 		seen(e.Set(ctx, all))
 		seen(e.Move(ctx, moves))
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Max: tasks, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "n", Max: tasks, Lease: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, tasks)
 		dead := make([]engine.Outcome, tasks)
@@ -56,7 +56,7 @@ func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
 			leases[l] = true
 			dead[i] = engine.Outcome{Token: leased.Token, As: engine.Dead}
 		}
-		batch, err = e.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Settle: dead})
+		batch, err = e.Lease(ctx, engine.Ask{Topic: "orders", Node: "n", Settle: dead})
 		require.NoError(t, err)
 		require.NotContains(t, batch.Settled, false)
 		seen(e.Replay(ctx, keys))
@@ -83,7 +83,7 @@ func TestARunningTaskWithoutItsRecordBeginsAnew(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 1, Retries: -1})
 	setAll(t, e, batchOf("orders", "a", 5, 0))
 	tokens := map[string]engine.Token{}
-	for _, leased := range expire(t, e, engine.Ask{Max: 5, Lease: time.Hour}).Leased {
+	for _, leased := range leaseBatch(t, e, engine.Ask{Max: 5, Lease: time.Hour}).Leased {
 		tokens[leased.ID] = leased.Token
 	}
 	records, running := slotKey(t, client, e, "a"), slotKey(t, client, e, "p")
@@ -102,7 +102,7 @@ func TestARunningTaskWithoutItsRecordBeginsAnew(t *testing.T) {
 		}
 		return outcomes
 	}
-	batch := expire(t, e, engine.Ask{Max: 10, Lease: time.Minute, Settle: done("a-0", "a-1", "a-2", "a-3")})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10, Lease: time.Minute, Settle: done("a-0", "a-1", "a-2", "a-3")})
 	require.Equal(t, []bool{true, false, false, false}, batch.Settled, "the lease of a lost record is void")
 	var ids []string
 	for _, leased := range batch.Leased {
@@ -118,7 +118,7 @@ func TestARunningTaskWithoutItsRecordBeginsAnew(t *testing.T) {
 	require.ElementsMatch(t, []string{"a-1", "a-3", "b"}, ids)
 	require.Equal(t, engine.Pending, get(t, e, "a-2").State)
 	require.WithinRange(t, get(t, e, "a-4").Until, batch.Now, batch.Now.Add(2*time.Minute), "its lease ends as one of today")
-	require.Equal(t, []bool{true, true, true}, expire(t, e, engine.Ask{Settle: done("a-1", "a-3", "b")}).Settled)
+	require.Equal(t, []bool{true, true, true}, leaseBatch(t, e, engine.Ask{Settle: done("a-1", "a-3", "b")}).Settled)
 	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Equal(t, engine.Counts{Pending: 1, Running: 1}, counts)
@@ -178,12 +178,12 @@ func TestATaskWithoutItsBodyIsLostAndLogged(t *testing.T) {
 		require.Equal(t, make([]engine.Answer, len(lost)), answers, name)
 	}
 
-	leased := expire(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased
+	leased := leaseBatch(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased
 	require.Len(t, leased, 1)
 	require.Equal(t, "good", leased[0].ID)
 	require.Len(t, log.Lines("tasks are lost"), 1)
 	log.Await(t, `level=WARN .*topic=orders count=2 tasks="\[due over\]"`)
-	require.Empty(t, expire(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased)
+	require.Empty(t, leaseBatch(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased)
 	require.Len(t, log.Lines("tasks are lost"), 1, "once")
 	require.Equal(t, engine.None, set(t, e, engine.Task{ID: "failed", IfAbsent: true, After: time.Hour}).Was)
 	require.Zero(t, get(t, e, "failed").Attempts)
@@ -192,9 +192,9 @@ func TestATaskWithoutItsBodyIsLostAndLogged(t *testing.T) {
 	require.Equal(t, []engine.State{engine.Pending, engine.Pending, engine.Pending, engine.Done}, []engine.State{answers[0].Was, answers[1].Was, answers[2].Was, answers[3].Was})
 
 	growBefore(t, client, e, 2) // what is lost keeps no topic from being migrated
-	for swept := (engine.Swept{More: true}); swept.More; {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = e.Upkeep(ctx)
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	counts, err := e.Count(ctx, "orders")

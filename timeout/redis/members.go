@@ -12,13 +12,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Beat is engine.Members'.
-func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+// Heartbeat is engine.Members'.
+func (e *Engine) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics)
 	if err != nil {
 		return engine.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", node.Name, err)
 	}
-	c := &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{node.Name, engine.CeilMillis(ttl), topics, node.Run}}
+	c := &redisrun.Call{Script: scriptHeartbeat, Keys: e.memberKeys, Args: []any{node.Name, engine.CeilMillis(ttl), topics, node.Run}}
 	if err := e.redis.RunOne(ctx, c); err != nil {
 		return engine.View{}, err
 	}
@@ -29,7 +29,7 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 
 // Leave is engine.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{name, "", "", ""}})
+	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptHeartbeat, Keys: e.memberKeys, Args: []any{name, "", "", ""}})
 }
 
 // readView reads the nodes. The record of a node is number (8 bytes), ttl (8) and topics.

@@ -25,12 +25,12 @@ type generation struct {
 	Slots int   `json:"slots"`
 }
 
-// oldPlaces returns the places of the old slots, if there are any.
-func (e *Engine) oldPlaces(l *layout) []*place {
+// oldPartitions returns the partitions of the old slots, if there are any.
+func (e *Engine) oldPartitions(l *layout) []*partition {
 	if l.Old == nil {
 		return nil
 	}
-	return e.places(l.Topic.Name, l.Old.Gen, l.Old.Slots)
+	return e.partitions(l.Topic.Name, l.Old.Gen, l.Old.Slots)
 }
 
 // migrate moves all tasks of old slots to the new ones, and ends the old generation. All calls about the topic wait for that.
@@ -44,19 +44,19 @@ func (e *Engine) migrate(ctx context.Context, l *layout) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	old := e.oldPlaces(l)
+	old := e.oldPartitions(l)
 	if err := e.step("seal"); err != nil {
 		return err
 	}
 	var highest int64
-	err := e.all(ctx, old, func(at *place) *invocation { return invoke(scriptSeal, at) }, func(c *invocation) error {
+	err := e.all(ctx, old, func(at *partition) *invocation { return invoke(scriptSeal, at) }, func(c *invocation) error {
 		highest = max(highest, integer(c.Answer[0]))
 		return e.step("sealed")
 	})
 	if err != nil {
 		return err
 	}
-	if err := e.makeParts(ctx, l.kept, l.places, highest+1, nil); err != nil {
+	if err := e.makeParts(ctx, l.kept, l.partitions, highest+1, nil); err != nil {
 		return err
 	}
 	if err := e.step("made"); err != nil {
@@ -73,7 +73,7 @@ func (e *Engine) migrate(ctx context.Context, l *layout) error {
 		return err
 	}
 	from := partOf(l.Old.Gen)
-	err = e.all(ctx, l.places, func(at *place) *invocation { return invoke(scriptSettle, at, from) }, nil)
+	err = e.all(ctx, l.partitions, func(at *partition) *invocation { return invoke(scriptSettle, at, from) }, nil)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (e *Engine) migrate(ctx context.Context, l *layout) error {
 
 // migrateSome moves the first tasks of an old slot, and reports whether there were any. It returns stale if a slot refuses:
 // the topic has changed meanwhile, or a server has lost data.
-func (e *Engine) migrateSome(ctx context.Context, l *layout, old *place) (more bool, err error) {
+func (e *Engine) migrateSome(ctx context.Context, l *layout, old *partition) (more bool, err error) {
 	if err := e.step("peek"); err != nil {
 		return false, err
 	}
@@ -117,15 +117,15 @@ func (e *Engine) migrateSome(ctx context.Context, l *layout, old *place) (more b
 		return false, nil
 	}
 	leave := invoke(scriptLeave, old)
-	byPlace := make(map[*place]*invocation)
+	byPartition := make(map[*partition]*invocation)
 	var inserts []*invocation
 	for _, entry := range tasks {
 		task := list(entry)
-		at := l.places[engine.Slot(text(task[0]), len(l.places))]
-		insert := byPlace[at]
+		at := l.partitions[engine.Slot(text(task[0]), len(l.partitions))]
+		insert := byPartition[at]
 		if insert == nil {
 			insert = invoke(scriptInsert, at, partOf(l.Old.Gen))
-			byPlace[at] = insert
+			byPartition[at] = insert
 			inserts = append(inserts, insert)
 		}
 		insert.Args = append(insert.Args, task...)

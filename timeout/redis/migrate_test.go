@@ -164,7 +164,7 @@ func use(t testing.TB, e *redis.Engine, topic string, tasks map[string]layoutTas
 	for _, token := range running {
 		settle = append(settle, engine.Outcome{Token: token, As: engine.Done})
 	}
-	batch := expire(t, e, engine.Ask{Topic: topic, Max: 100, Settle: settle, Lease: time.Hour})
+	batch := leaseBatch(t, e, engine.Ask{Topic: topic, Max: 100, Settle: settle, Lease: time.Hour})
 	require.NotContains(t, batch.Settled, false)
 	var ids []string
 	for _, leased := range batch.Leased {
@@ -175,7 +175,7 @@ func use(t testing.TB, e *redis.Engine, topic string, tasks map[string]layoutTas
 		require.Equal(t, tasks[leased.ID].Version, leased.Version)
 	}
 	require.ElementsMatch(t, due, ids)
-	require.NotContains(t, expire(t, e, engine.Ask{Topic: topic, Settle: settle}).Settled, true, "once")
+	require.NotContains(t, leaseBatch(t, e, engine.Ask{Topic: topic, Settle: settle}).Settled, true, "once")
 
 	for id, task := range tasks {
 		switch {
@@ -229,13 +229,13 @@ func TestTopicsOfTheVersionBeforeAreReadWhateverTheFirstCall(t *testing.T) {
 			return err1(e.List(ctx, engine.Query{Topic: topic, State: engine.Dead}))
 		},
 		"Count": func(e *redis.Engine, topic string) error { return err1(e.Count(ctx, topic)) },
-		"Expire": func(e *redis.Engine, topic string) error {
-			return err1(e.Expire(ctx, engine.Ask{Topic: topic, Lease: time.Hour}))
+		"Lease": func(e *redis.Engine, topic string) error {
+			return err1(e.Lease(ctx, engine.Ask{Topic: topic, Lease: time.Hour}))
 		},
 		"Extend": func(e *redis.Engine, topic string) error {
 			return err1(e.Extend(ctx, []engine.Token{{Key: engine.Key{Topic: topic, ID: "x"}, Lease: 1 << 20, Part: "1"}}, time.Hour))
 		},
-		"Upkeep": func(e *redis.Engine, _ string) error { return err1(e.Upkeep(ctx)) },
+		"Maintain": func(e *redis.Engine, _ string) error { return err1(e.Maintain(ctx)) },
 		"SetTopic": func(e *redis.Engine, topic string) error {
 			return err1(e.SetTopic(ctx, engine.Topic{Name: topic}, true))
 		},
@@ -490,7 +490,7 @@ func TestSlotsOfATopicWithMoreOfThemShareItsPartitions(t *testing.T) {
 	require.Equal(t, before, runs(), "nothing is moved")
 	seen := map[string]bool{}
 	lease := func(e *redis.Engine, slots ...int) {
-		for _, leased := range expire(t, e, engine.Ask{Max: 4, Slots: slots}).Leased {
+		for _, leased := range leaseBatch(t, e, engine.Ask{Max: 4, Slots: slots}).Leased {
 			require.False(t, seen[leased.ID], leased.ID)
 			require.Contains(t, slots, engine.Slot(leased.ID, 2), "of the partition of the slot")
 			seen[leased.ID] = true
@@ -500,14 +500,14 @@ func TestSlotsOfATopicWithMoreOfThemShareItsPartitions(t *testing.T) {
 		for _, by := range []*redis.Engine{e, stale} {
 			lease(by, 0, 2, 14)
 			lease(by, 1)
-			for _, leased := range expire(t, by, engine.Ask{Max: 4, Slots: []int{15}}).Leased {
+			for _, leased := range leaseBatch(t, by, engine.Ask{Max: 4, Slots: []int{15}}).Leased {
 				require.False(t, seen[leased.ID], leased.ID)
 				seen[leased.ID] = true
 			}
 		}
 	}
 	require.Len(t, seen, len(tasks))
-	require.Empty(t, expire(t, stale, engine.Ask{Max: 4, Slots: []int{16, 17}}).Leased, "there are no such slots")
+	require.Empty(t, leaseBatch(t, stale, engine.Ask{Max: 4, Slots: []int{16, 17}}).Leased, "there are no such slots")
 	for _, by := range []*redis.Engine{e, stale} {
 		waits, err := by.Peek(ctx, []engine.Peek{{Topic: "orders", Slots: []int{13}}})
 		require.NoError(t, err)

@@ -90,7 +90,7 @@ func TestWhenMovedTasksWereSetIsKnownUntilTheyEnd(t *testing.T) {
 				require.NoError(t, err)
 				var batch engine.Batch
 				require.Eventually(t, func() bool {
-					some, err := e.Expire(ctx, engine.Ask{Topic: "moves", Node: "n", Max: 4, Lease: time.Hour})
+					some, err := e.Lease(ctx, engine.Ask{Topic: "moves", Node: "n", Max: 4, Lease: time.Hour})
 					require.NoError(t, err)
 					batch.Leased = append(batch.Leased, some.Leased...)
 					return len(batch.Leased) == 4
@@ -102,7 +102,7 @@ func TestWhenMovedTasksWereSetIsKnownUntilTheyEnd(t *testing.T) {
 				for _, leased := range batch.Leased {
 					ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: as})
 				}
-				_, err = e.Expire(ctx, ask)
+				_, err = e.Lease(ctx, ask)
 				require.NoError(t, err)
 				same(as)
 			}

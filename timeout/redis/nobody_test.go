@@ -22,7 +22,7 @@ func TestAServerThatHungLeasesNothingForNobody(t *testing.T) {
 	for i := range 10 {
 		set(t, e, engine.Task{ID: fmt.Sprint(i)})
 	}
-	require.Len(t, expire(t, e, engine.Ask{Max: 1, Lease: time.Hour}).Leased, 1)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 1, Lease: time.Hour}).Leased, 1)
 	ran := func() (calls int) {
 		stats := at.client(t).InfoMap(ctx, "commandstats").Val()
 		_, err := fmt.Sscanf(stats["Commandstats"]["cmdstat_evalsha"], "calls=%d", &calls)
@@ -31,7 +31,7 @@ func TestAServerThatHungLeasesNothingForNobody(t *testing.T) {
 	}
 	before := ran()
 	at.Pause(t)
-	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Max: 3, Lease: time.Hour})
+	_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "a", Max: 3, Lease: time.Hour})
 	require.Error(t, err)
 	time.Sleep(wait)
 	at.Continue(t)
@@ -39,5 +39,5 @@ func TestAServerThatHungLeasesNothingForNobody(t *testing.T) {
 	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, counts.Running)
-	require.Len(t, expire(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased, 9)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 10, Lease: time.Hour}).Leased, 9)
 }

@@ -31,7 +31,7 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 		func() error { _, err := e.Move(ctx, []engine.Move{{Key: key}}); return err },
 		func() error { _, err := e.Peek(ctx, []engine.Peek{{Topic: name}}); return err },
 		func() error {
-			batch, err := e.Expire(ctx, engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
+			batch, err := e.Lease(ctx, engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
 			leased = batch.Leased
 			return err
 		},
@@ -43,7 +43,7 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 			return err
 		},
 		func() error {
-			_, err := e.Expire(ctx, engine.Ask{Topic: name, Settle: []engine.Outcome{{Token: leased[0].Token, As: engine.Dead}}})
+			_, err := e.Lease(ctx, engine.Ask{Topic: name, Settle: []engine.Outcome{{Token: leased[0].Token, As: engine.Dead}}})
 			return err
 		},
 		func() error { _, err := e.Count(ctx, name); return err },
@@ -52,8 +52,8 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 		func() error { _, err := e.Remove(ctx, []engine.Removal{{Key: key}}); return err },
 		func() error { _, err := e.Pause(ctx, name, true); return err },
 		func() error { _, err := e.SetTopic(ctx, engine.Topic{Name: name, Slots: 8}, false); return err },
-		func() error { _, err := e.Upkeep(ctx); return err },
-		func() error { _, err := e.Beat(ctx, engine.Node{Name: name}, time.Minute); return err },
+		func() error { _, err := e.Maintain(ctx); return err },
+		func() error { _, err := e.Heartbeat(ctx, engine.Node{Name: name}, time.Minute); return err },
 		func() error { return e.Leave(ctx, name) },
 		func() error { return e.DropTopic(ctx, name) },
 	} {

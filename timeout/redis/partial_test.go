@@ -54,7 +54,7 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	mend := breakSlot(t, server, e, bad)
 	set(t, e, engine.Task{ID: good})
 	done := []engine.Outcome{{Token: first.Token, As: engine.Done}}
-	batch := expirePartly(t, e, engine.Ask{Max: 10, Settle: done})
+	batch := leasePartly(t, e, engine.Ask{Max: 10, Settle: done})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, good, batch.Leased[0].ID)
 	require.Equal(t, []bool{false}, batch.Settled, "nobody knows")
@@ -62,19 +62,19 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	held, err := e.Extend(ctx, []engine.Token{first.Token, batch.Leased[0].Token}, time.Hour)
 	require.ErrorIs(t, err, engine.ErrPartial)
 	require.Equal(t, []bool{false, true}, held)
-	_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Settle: done})
+	_, err = e.Lease(ctx, engine.Ask{Topic: "orders", Settle: done})
 	require.ErrorContains(t, err, "WRONGTYPE", "who wants nothing but that can ask again")
 
 	mend()
 	require.Equal(t, engine.Running, get(t, e, bad).State)
-	require.Equal(t, []bool{true}, expire(t, e, engine.Ask{Max: 10, Settle: done}).Settled)
+	require.Equal(t, []bool{true}, leaseBatch(t, e, engine.Ask{Max: 10, Settle: done}).Settled)
 }
 
-// expirePartly is expire while a slot fails.
-func expirePartly(t *testing.T, e *redis.Engine, ask engine.Ask) engine.Batch {
+// leasePartly is leaseBatch while a slot fails.
+func leasePartly(t *testing.T, e *redis.Engine, ask engine.Ask) engine.Batch {
 	t.Helper()
 	ask.Topic, ask.Node, ask.Lease = "orders", "node-1", time.Minute
-	batch, err := e.Expire(ctx, ask)
+	batch, err := e.Lease(ctx, ask)
 	require.ErrorIs(t, err, engine.ErrPartial)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	return batch
@@ -93,7 +93,7 @@ func TestASlotThatCanNotBeAskedIsAskedAgainSoon(t *testing.T) {
 	defer mend()
 	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
 	set(t, e, engine.Task{ID: good})
-	batch := expirePartly(t, e, engine.Ask{Max: 10})
+	batch := leasePartly(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, good, batch.Leased[0].ID)
 	require.WithinRange(t, batch.Next, batch.Now, batch.Now.Add(time.Second), "a task is due in the other one")
@@ -111,11 +111,11 @@ func TestATaskThatCanNotBeReadCostsNoOtherItsLease(t *testing.T) {
 	require.Len(t, keys, 1)
 	require.NoError(t, client.HSet(ctx, keys[0], "2", "x").Err())
 	require.NoError(t, client.HDel(ctx, keys[0], "4").Err())
-	batch := expire(t, e, engine.Ask{Max: 10})
+	batch := leaseBatch(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 2)
 	set(t, e, engine.Task{ID: "2"})
 	require.NoError(t, client.HSet(ctx, keys[0], "2", "x").Err())
-	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+	_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
 	require.Error(t, err, "it is not silent about it")
 }
 
@@ -204,7 +204,7 @@ func TestOneTaskIsFoundAmongManySlotsThatAreAllAsked(t *testing.T) {
 	for _, slot := range []int{15, 0, 7} {
 		set(t, e, engine.Task{ID: inSlot(slot, 16)})
 		within, cancel := context.WithTimeout(ctx, 20*time.Second)
-		batch, err := e.Expire(within, engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute})
+		batch, err := e.Lease(within, engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute})
 		cancel()
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
@@ -224,13 +224,13 @@ func TestASlotThatFailsIsNotForgotten(t *testing.T) {
 	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
 	set(t, e, engine.Task{ID: good})
 	for range 2 { // the second call asks the other slot alone
-		batch := expirePartly(t, e, engine.Ask{Max: 10})
+		batch := leasePartly(t, e, engine.Ask{Max: 10})
 		require.False(t, batch.Next.IsZero())
 		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
 	}
 	mend()
 	require.Eventually(t, func() bool {
-		_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
+		_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
 		require.True(t, err == nil || errors.Is(err, engine.ErrPartial))
 		return get(t, e, "{"+bad+"}2").State == engine.Running
 	}, time.Minute, 50*time.Millisecond)
@@ -247,10 +247,10 @@ func TestASlotThatFailsAloneIsNotForgotten(t *testing.T) {
 	lease(t, e, time.Hour)
 	mend := breakSlot(t, server, e, bad)
 	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
-	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Slots: []int{3}, Max: 10, Lease: time.Hour})
+	_, err := e.Lease(ctx, engine.Ask{Topic: "orders", Slots: []int{3}, Max: 10, Lease: time.Hour})
 	require.ErrorContains(t, err, "WRONGTYPE")
 	mend()
-	batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
+	batch, err := e.Lease(ctx, engine.Ask{Topic: "orders", Node: "node-1", Max: 10, Lease: time.Hour})
 	if len(batch.Leased) == 0 {
 		require.ErrorIs(t, err, engine.ErrPartial)
 		require.False(t, batch.Next.IsZero())

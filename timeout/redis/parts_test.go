@@ -44,7 +44,7 @@ func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 		lost = e.Part(engine.Key{Topic: "orders", ID: inSlot(slot, 16)})
 		require.Equal(t, []int{lost}, e.Parts("orders", []int{slot}))
 	}
-	expire(t, e, engine.Ask{Max: 1000}) // all slots are known now
+	leaseBatch(t, e, engine.Ask{Max: 1000}) // all slots are known now
 	setOn(t, e, away)
 	lives := inSlot(slices.IndexFunc(make([]bool, 16), func(bool) bool { return true }), 16)
 	for slot := range 16 {
@@ -55,14 +55,14 @@ func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 	set(t, e, engine.Task{ID: lives})
 	victim.Kill(t)
 	ask := engine.Ask{Topic: "orders", Node: "a", Lease: time.Minute, Max: 1000}
-	batch, err := e.Expire(ctx, ask)
+	batch, err := e.Lease(ctx, ask)
 	require.ErrorIs(t, err, engine.ErrPartial)
 	require.ErrorContains(t, err, victim.Addr)
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, lives, batch.Leased[0].ID)
 	require.WithinRange(t, batch.Next, batch.Now, batch.Now.Add(time.Second))
 	for _, ask.Part = range parts {
-		batch, err := e.Expire(ctx, ask)
+		batch, err := e.Lease(ctx, ask)
 		if ask.Part == lost {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, engine.ErrPartial)
@@ -77,7 +77,7 @@ func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 		}
 	}
 	ask.Part = 0
-	_, err = e.Expire(ctx, ask)
+	_, err = e.Lease(ctx, ask)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, engine.ErrPartial)
 }

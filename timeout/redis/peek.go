@@ -23,7 +23,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 		waits[i], layouts[i] = engine.NothingDue, l
 		lease := l.Topic.WithDefaults().Lease
 		for _, part := range e.partsOn(l, p.Slots, p.Part) {
-			c := invoke(scriptFirst, l.places[part], engine.CeilMillis(lease))
+			c := invoke(scriptFirst, l.partitions[part], engine.CeilMillis(lease))
 			c.Keys, c.tasks = c.at.named(firstKeys), []int{i}
 			calls = append(calls, c)
 		}
@@ -39,7 +39,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 			waits[i] = 0
 		case len(c.Answer) == 2:
 			waits[i] = min(waits[i], engine.Wait(integer(c.Answer[0])))
-			layouts[i].hints.set(c.at.part, integer(c.Answer[1]))
+			layouts[i].due.set(c.at.part, integer(c.Answer[1]))
 		}
 	}
 	return waits, nil

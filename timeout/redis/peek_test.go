@@ -36,34 +36,34 @@ func TestAPeekAtManyTopicsTakesFewRuns(t *testing.T) {
 	require.LessOrEqual(t, server.calls(t, "evalsha"), 64*8/128+1, "128 slots to a run")
 }
 
-// What a peek can't know is for Expire.
-func TestAPeekLeavesToExpireWhatItCanNotTell(t *testing.T) {
+// What a peek can't know is for Lease.
+func TestAPeekLeavesToLeaseWhatItCanNotTell(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	cfg := redis.Config{Prefix: prefix()}
 	e, other := openEngine(t, server, cfg), openEngine(t, server, cfg)
 	withTopic(t, e, engine.Topic{Slots: 2})
 	require.Zero(t, peek(t, other, "orders"), "not known yet")
-	expire(t, other, engine.Ask{Max: 1})
+	leaseBatch(t, other, engine.Ask{Max: 1})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"))
 
 	growBefore(t, server.client(t), e, 4)
 	require.Zero(t, peek(t, other, "orders"), "it is to be migrated")
-	sweep(t, e)
-	expire(t, other, engine.Ask{Max: 1})
+	purge(t, e)
+	leaseBatch(t, other, engine.Ask{Max: 1})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"))
 
 	withTopic(t, e, engine.Topic{Slots: 8})
 	require.Equal(t, engine.NothingDue, peek(t, other, "orders"), "its partitions are the same")
 	set(t, e, engine.Task{ID: "1"})
 	require.LessOrEqual(t, peek(t, other, "orders"), time.Duration(0))
-	require.Len(t, expire(t, other, engine.Ask{Max: 1}).Leased, 1)
+	require.Len(t, leaseBatch(t, other, engine.Ask{Max: 1}).Leased, 1)
 
 	require.NoError(t, server.client(t).FlushAll(ctx).Err())
 	require.Zero(t, peek(t, e, "orders"), "its data is lost")
 }
 
-// Only Expire shortens a lease from before the clock was stepped back.
+// Only Lease shortens a lease from before the clock was stepped back.
 func TestAPeekNoticesAClockThatWasSteppedBack(t *testing.T) {
 	t.Parallel()
 	own := server{testserver.RedisWithClock(t)}
@@ -71,12 +71,12 @@ func TestAPeekNoticesAClockThatWasSteppedBack(t *testing.T) {
 	e := openEngine(t, own, redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 1, Lease: time.Minute})
 	set(t, e, engine.Task{ID: "1"})
-	require.Len(t, expire(t, e, engine.Ask{Max: 1, Lease: time.Minute}).Leased, 1)
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: 1, Lease: time.Minute}).Leased, 1)
 	require.LessOrEqual(t, peek(t, e, "orders"), time.Minute)
 	require.Greater(t, peek(t, e, "orders"), time.Duration(0))
 	own.SetClock(t, 0)
 	require.Zero(t, peek(t, e, "orders"))
-	expire(t, e, engine.Ask{Max: 1, Lease: time.Minute})
+	leaseBatch(t, e, engine.Ask{Max: 1, Lease: time.Minute})
 	require.LessOrEqual(t, peek(t, e, "orders"), time.Minute)
 	require.Greater(t, peek(t, e, "orders"), time.Duration(0))
 }

@@ -48,7 +48,7 @@ func complete(task *engine.Task, body, record, score string) error {
 	return err
 }
 
-// fill is complete without Calls and Failures. It returns those of earlier lives.
+// fill is complete without Calls and Failures. It returns those of earlier runs.
 func fill(task *engine.Task, body, record, score string) (calls, failures int, err error) {
 	if len(body) < 8 {
 		return 0, 0, fmt.Errorf("timeout/redis: body of %v has %d bytes, must have at least 8", task.Key(), len(body))

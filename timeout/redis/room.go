@@ -23,16 +23,16 @@ var unbound = bound{math.MaxInt64, math.MaxInt64, math.MaxInt64}
 type pressure struct {
 	excess     int64 // bytes to be freed
 	least      int64 // bytes that the ended tasks may have in any case
-	partitions []*place
+	partitions []*partition
 }
 
 // bounds returns the bounds of partitions with too many ended tasks. At maxmemory Redis refuses new tasks, and
 // ended ones must not be the cause. So they make room while more than three quarters of it are in use, and
 // keep an eighth. In a Cluster each server has a maxmemory of its own.
-func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*place]bound, failed error) {
+func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*partition]bound, failed error) {
 	pressures := make(map[*goredis.Client]*pressure)
 	for _, l := range layouts {
-		for _, at := range l.places {
+		for _, at := range l.partitions {
 			key := at.keys[0].(string)
 			client, err := e.redis.ForKey(ctx, key)
 			if err != nil {
@@ -49,7 +49,7 @@ func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*pla
 			}
 		}
 	}
-	bounds = make(map[*place]bound)
+	bounds = make(map[*partition]bound)
 	for _, c := range pressures {
 		if c != nil {
 			failed = errors.Join(failed, e.share(ctx, c, bounds))
@@ -76,16 +76,16 @@ func (e *Engine) pressureOf(ctx context.Context, key string) (c *pressure, err e
 }
 
 // share deals the room for ended tasks out to partitions. The partitions with the most lose first.
-func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*place]bound) error {
+func (e *Engine) share(ctx context.Context, c *pressure, bounds map[*partition]bound) error {
 	type weight struct {
 		counts bound
 		bytes  int64
 	}
-	weights := make(map[*place]weight)
+	weights := make(map[*partition]weight)
 	var sizes []int64
 	var total int64
-	err := e.all(ctx, c.partitions, func(at *place) *invocation {
-		c := invoke(scriptWeigh, at, samples)
+	err := e.all(ctx, c.partitions, func(at *partition) *invocation {
+		c := invoke(scriptEstimate, at, samples)
 		c.Keys, c.room = at.named(endedKeys), samples
 		return c
 	}, func(c *invocation) error {

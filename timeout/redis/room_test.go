@@ -27,11 +27,11 @@ func end(t *testing.T, e *redis.Engine, topic string, as engine.State, before, c
 	}
 	var settle []engine.Outcome
 	for len(settle) < count {
-		for _, leased := range expire(t, e, engine.Ask{Topic: topic, Max: count}).Leased {
+		for _, leased := range leaseBatch(t, e, engine.Ask{Topic: topic, Max: count}).Leased {
 			settle = append(settle, engine.Outcome{Token: leased.Token, As: as})
 		}
 	}
-	expire(t, e, engine.Ask{Topic: topic, Settle: settle})
+	leaseBatch(t, e, engine.Ask{Topic: topic, Settle: settle})
 }
 
 // ended returns the number of ended tasks.
@@ -58,14 +58,14 @@ func TestEndedTasksDoNotFillAServer(t *testing.T) {
 					withTopic(t, e, engine.Topic{Name: name, Slots: 16, Retain: time.Hour, MaxDead: -1})
 				}
 				end(t, e, "quiet", as, 0, few, 100)
-				swept := 0
+				purged := 0
 				for n := range batches {
 					end(t, e, "orders", as, n*batch, batch, test.size)
-					swept += sweep(t, e)
+					purged += purge(t, e)
 				}
 				left := ended(t, e, "orders")
 				if as == engine.Dead {
-					require.Equal(t, batch*batches, left+swept, "each one is counted")
+					require.Equal(t, batch*batches, left+purged, "each one is counted")
 				}
 				require.Greater(t, left*test.size, 12<<20/8, "no more are deleted than needed")
 				require.Equal(t, as, get(t, e, fmt.Sprint(batch*batches-1)).State, "the oldest go first")
@@ -90,6 +90,6 @@ func TestFewEndedTasksStayOnAFullServer(t *testing.T) {
 		full = answers[0].Err
 	}
 	require.ErrorIs(t, full, engine.ErrFull)
-	require.Zero(t, sweep(t, e))
+	require.Zero(t, purge(t, e))
 	require.Equal(t, 100, ended(t, e, "orders"))
 }

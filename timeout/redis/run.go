@@ -7,17 +7,17 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 )
 
-// invocation is one run of a script for a place, and what came of it.
+// invocation is one run of a script for a partition, and what came of it.
 type invocation struct {
 	redisrun.Call
 	room int // how many tasks it may find besides its own
 
 	tasks []int // for the caller: what it is about
-	at    *place
-	visit *visit // for Expire: what it may lease, or nil
+	at    *partition
+	visit *visit // for Lease: what it may lease, or nil
 }
 
-func invoke(s *redisrun.Script, at *place, args ...any) *invocation {
+func invoke(s *redisrun.Script, at *partition, args ...any) *invocation {
 	return &invocation{Call: redisrun.Call{Script: s, Keys: at.keys, Args: args}, at: at}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // slotsPerRun returns how many slots a run of a script was about at most, by the number of its
-// keys, of all that the slow log has. Looks of Upkeep don't count: they delete nothing.
+// keys, of all that the slow log has. Looks of Maintain don't count: they delete nothing.
 func slotsPerRun(t *testing.T, client *goredis.Client) (most int) {
 	log, err := client.SlowLogGet(ctx, 10000).Result()
 	require.NoError(t, err)
@@ -50,8 +50,8 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, client.SlowLogReset(ctx).Err())
-	for swept := (engine.Swept{More: true}); swept.More; {
-		swept, err = e.Upkeep(ctx)
+	for purged := (engine.Purged{More: true}); purged.More; {
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, slotsPerRun(t, client), "each may delete as much as a script should")
@@ -136,7 +136,7 @@ func TestFewAnswersWithLargeTasksAreUnderWayAtATime(t *testing.T) {
 	}
 	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
 	used := server.info(t, "memory", "used_memory")
-	require.Len(t, expire(t, e, engine.Ask{Max: len(tasks)}).Leased, len(tasks))
+	require.Len(t, leaseBatch(t, e, engine.Ask{Max: len(tasks)}).Leased, len(tasks))
 	require.Less(t, server.info(t, "memory", "used_memory_peak")-used, 32.0*(1<<20), "of 64 MiB in all")
 }
 

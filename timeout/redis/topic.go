@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// tombstone is how long the mark of a partition out of use stays. A process may stand still for that long
+// tombstone is how long the tombstone of a partition out of use stays. A process may stand still for that long
 // between reading a topic and using it. After a longer time nobody would tell it.
 const tombstone = 24 * time.Hour
 
@@ -87,9 +87,9 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	if err != nil {
 		return nil, err
 	}
-	places := e.places(topic.Name, gen, topic.Slots)
-	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, Born: gen}
-	err = e.makeParts(ctx, to, places, 0, func(c *invocation) error {
+	partitions := e.partitions(topic.Name, gen, topic.Slots)
+	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, FirstGen: gen}
+	err = e.makeParts(ctx, to, partitions, 0, func(c *invocation) error {
 		if integer(c.Answer[0]) != 1 {
 			return errStale // the number is somebody else's, too: its counter was lost
 		}
@@ -109,22 +109,22 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 		return e.learn(l), nil
 	}
 	switch l, err = e.load1(ctx, topic.Name); {
-	case err == nil && l.Born == gen: // changed by others since
+	case err == nil && l.FirstGen == gen: // changed by others since
 		return nil, nil
 	case err != nil && !errors.Is(err, engine.ErrNotFound):
 		return nil, err
 	}
-	return nil, e.dropParts(ctx, places)
+	return nil, e.dropParts(ctx, partitions)
 }
 
 // makeParts makes partitions of a topic, as far as they are missing, and opens sealed ones, unless the topic is being
 // migrated. number is a floor for the numbers they give.
-func (e *Engine) makeParts(ctx context.Context, k kept, places []*place, number int64, take func(*invocation) error) error {
+func (e *Engine) makeParts(ctx context.Context, k kept, partitions []*partition, number int64, take func(*invocation) error) error {
 	from := ""
 	if k.Old != nil {
 		from = partOf(k.Old.Gen)
 	}
-	return e.all(ctx, places, func(at *place) *invocation {
+	return e.all(ctx, partitions, func(at *partition) *invocation {
 		return invoke(scriptMake, at, append(k.says(), number, from)...)
 	}, take)
 }
@@ -137,7 +137,7 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	if err != nil || now.raw != l.raw {
 		return errStale // the next reader of the topic finds out
 	}
-	return e.makeParts(ctx, l.kept, []*place{c.at}, 0, func(made *invocation) error {
+	return e.makeParts(ctx, l.kept, []*partition{c.at}, 0, func(made *invocation) error {
 		if integer(made.Answer[0]) == 2 {
 			return fmt.Errorf("timeout/redis: partition %d of topic %s was dropped, and the topic was not: drop it again", c.at.part, l.Topic.Name)
 		}
@@ -145,9 +145,9 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	})
 }
 
-// all runs a script for many places, and gives the answers to take, if not nil.
-func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *invocation, take func(*invocation) error) error {
-	for group := range slices.Chunk(places, 4*redisrun.Window) {
+// all runs a script for many partitions, and gives the answers to take, if not nil.
+func (e *Engine) all(ctx context.Context, partitions []*partition, call func(*partition) *invocation, take func(*invocation) error) error {
+	for group := range slices.Chunk(partitions, 4*redisrun.Window) {
 		calls := make([]*invocation, len(group))
 		for i, at := range group {
 			calls[i] = call(at)
@@ -168,7 +168,7 @@ func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *in
 
 // keep is the script to tell a partition about its topic. It also deletes ended tasks after their time and
 // beyond a bound, at most limit of each state.
-func (k kept) keep(at *place, limit int, most bound) *invocation {
+func (k kept) keep(at *partition, limit int, most bound) *invocation {
 	retainDead := engine.CeilMillis(k.Topic.WithDefaults().RetainDead)
 	c := invoke(scriptKeep, at, append(k.says(), limit, retainDead, most[0], most[1], most[2])...)
 	c.room = 3 * limit
@@ -201,7 +201,7 @@ func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*
 		return nil, err
 	}
 	next = e.learn(next)
-	return next, e.all(ctx, next.places, func(at *place) *invocation { return to.keep(at, 0, unbound) }, nil)
+	return next, e.all(ctx, next.partitions, func(at *partition) *invocation { return to.keep(at, 0, unbound) }, nil)
 }
 
 // Topics is engine.Engine's.
@@ -307,24 +307,24 @@ func (e *Engine) drop(ctx context.Context, l *layout) error {
 	if err := e.step("drop parts"); err != nil {
 		return err
 	}
-	if err := e.dropParts(ctx, slices.Concat(e.oldPlaces(l), l.places)); err != nil {
+	if err := e.dropParts(ctx, slices.Concat(e.oldPartitions(l), l.partitions)); err != nil {
 		return err
 	}
 	if err := e.step("drop topic"); err != nil {
 		return err
 	}
-	if err := e.bury(ctx, l); err != nil {
+	if err := e.writeTombstone(ctx, l); err != nil {
 		return err
 	}
-	if err := e.step("buried"); err != nil {
+	if err := e.step("tombstone"); err != nil {
 		return err
 	}
 	_, err := e.swap(ctx, l.Topic.Name, l.raw, "")
 	return err
 }
 
-func (e *Engine) dropParts(ctx context.Context, places []*place) error {
-	return e.all(ctx, places, func(at *place) *invocation {
+func (e *Engine) dropParts(ctx context.Context, partitions []*partition) error {
+	return e.all(ctx, partitions, func(at *partition) *invocation {
 		return invoke(scriptDrop, at, tombstone.Milliseconds())
 	}, nil)
 }

@@ -61,7 +61,7 @@ func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
 				}
 			}
 			require.Zero(t, left)
-			_, err := openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()}).Upkeep(ctx)
+			_, err := openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()}).Maintain(ctx)
 			require.NoError(t, err)
 			for _, tag := range redis.CopyTags {
 				name := e.Prefix() + ":{" + tag + "}:t"

@@ -31,7 +31,7 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		count: len(tasks),
 		key:   func(i int) engine.Key { return tasks[i].Key() },
 		size:  func(i int) int { return len(bodies[i]) },
-		begin: func(at *place, count int) *invocation {
+		begin: func(at *partition, count int) *invocation {
 			return invoke(scriptSet, at, append(make([]any, 0, 4+3*count), e.channel, wakePrefix(at), "", "")...)
 		},
 		add: func(c *invocation, i int) {
@@ -102,7 +102,7 @@ func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due fu
 		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
 	}
 	if first >= 0 {
-		l.hints.set(c.at.part, first)
+		l.due.set(c.at.part, first)
 	}
 	return nil
 }
@@ -114,7 +114,9 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 		count: len(moves),
 		key:   func(i int) engine.Key { return moves[i].Key },
 		empty: true,
-		begin: func(at *place, _ int) *invocation { return invoke(scriptMove, at, e.channel, wakePrefix(at), "", "") },
+		begin: func(at *partition, _ int) *invocation {
+			return invoke(scriptMove, at, e.channel, wakePrefix(at), "", "")
+		},
 		ready: func(c *invocation) {
 			c.Args[3] = onlyAs(c.tasks, func(i int) (engine.State, int64) { return engine.None, moves[i].Version })
 		},
@@ -135,7 +137,7 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	v := e.changing(scriptRemove, false, answers, func(i int) engine.Key { return removals[i].Key }, func(c *invocation, i int) {
 		c.Args = append(c.Args, removals[i].ID)
 	})
-	v.begin = func(at *place, _ int) *invocation { return invoke(scriptRemove, at, "") }
+	v.begin = func(at *partition, _ int) *invocation { return invoke(scriptRemove, at, "") }
 	v.ready = func(c *invocation) {
 		c.Args[0] = onlyAs(c.tasks, func(i int) (engine.State, int64) { return removals[i].State, removals[i].Version })
 	}
@@ -172,7 +174,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 		count: len(answers),
 		key:   key,
 		empty: true,
-		begin: func(at *place, _ int) *invocation { return invoke(s, at, e.channel, wakePrefix(at)) },
+		begin: func(at *partition, _ int) *invocation { return invoke(s, at, e.channel, wakePrefix(at)) },
 		add:   add,
 		take: func(l *layout, c *invocation) error {
 			for j, i := range c.tasks {
@@ -182,7 +184,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 					due := integer(found[2])
 					answers[i].Version, answers[i].Due = number7(text(found[1])), time.UnixMilli(due)
 					if wakes {
-						l.hints.set(c.at.part, due)
+						l.due.set(c.at.part, due)
 					}
 				}
 			}
@@ -202,7 +204,7 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 		empty: true,
 		key:   func(i int) engine.Key { return keys[i] },
 		size:  func(int) int { return batchBytes / 64 }, // nobody knows how large they are
-		begin: func(at *place, _ int) *invocation { return invoke(scriptGet, at) },
+		begin: func(at *partition, _ int) *invocation { return invoke(scriptGet, at) },
 		add:   func(c *invocation, i int) { c.Args = append(c.Args, keys[i].ID) },
 		take: func(_ *layout, c *invocation) error {
 			states, scores, bodies, records := list(c.Answer[0]), list(c.Answer[1]), list(c.Answer[2]), list(c.Answer[3])
@@ -225,16 +227,16 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 type verb struct {
 	count int
 	key   func(i int) engine.Key
-	empty bool                                   // a missing topic has no tasks and is no error
-	size  func(i int) int                        // bytes, if not nil
-	begin func(at *place, count int) *invocation // of at most so many tasks of a partition
-	add   func(c *invocation, i int)             // one more task
-	ready func(c *invocation)                    // after the last task, if not nil
-	take  func(l *layout, c *invocation) error   // the answer
+	empty bool                                       // a missing topic has no tasks and is no error
+	size  func(i int) int                            // bytes, if not nil
+	begin func(at *partition, count int) *invocation // of at most so many tasks of a partition
+	add   func(c *invocation, i int)                 // one more task
+	ready func(c *invocation)                        // after the last task, if not nil
+	take  func(l *layout, c *invocation) error       // the answer
 }
 
 // each does a verb, one after the other for tasks of the same key. It returns the errors of the
-// tasks without an answer, by their places.
+// tasks without an answer, by their indices.
 func (e *Engine) each(ctx context.Context, v verb) (lost losses) {
 	for _, round := range v.rounds() {
 		for topic, tasks := range round {
@@ -295,12 +297,12 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 // calls returns the scripts for tasks, of bounded size.
 func (v verb) calls(l *layout, tasks []int) []*invocation {
 	parts := make([]int, len(tasks))
-	left := make([]int, len(l.places))
+	left := make([]int, len(l.partitions))
 	for j, i := range tasks {
-		parts[j] = l.place(v.key(i).ID).part
+		parts[j] = l.partition(v.key(i).ID).part
 		left[parts[j]]++
 	}
-	open := make([]*invocation, len(l.places))
+	open := make([]*invocation, len(l.partitions))
 	var calls []*invocation
 	for j, i := range tasks {
 		part, size := parts[j], 0
@@ -310,7 +312,7 @@ func (v verb) calls(l *layout, tasks []int) []*invocation {
 		c := open[part]
 		if c == nil || len(c.tasks) == batchTasks || c.Size+size > batchBytes {
 			count := min(left[part], batchTasks)
-			c = v.begin(l.places[part], count)
+			c = v.begin(l.partitions[part], count)
 			c.tasks = make([]int, 0, count)
 			open[part] = c
 			calls = append(calls, c)
@@ -354,6 +356,6 @@ func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error
 }
 
 // wakePrefix is a message of the channel up to the time: see Wake.
-func wakePrefix(at *place) string {
+func wakePrefix(at *partition) string {
 	return at.topic + "\n" + strconv.FormatInt(at.gen, 36) + "\n" + strconv.Itoa(at.part) + "\n"
 }

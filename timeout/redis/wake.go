@@ -57,7 +57,7 @@ func (e *Engine) hear(message string) (topic string, ok bool) {
 	}
 	l := e.known(parts[0])
 	if l != nil && partOf(l.Gen) == parts[1] {
-		l.hints.set(partition, at)
+		l.due.set(partition, at)
 	}
 	return parts[0], true
 }

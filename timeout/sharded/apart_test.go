@@ -31,13 +31,13 @@ func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 					all.Go(func() {
 						for i := range 200 {
 							id := fmt.Sprintf("%d-%d", caller, i)
-							place := sharded.Place(engine.Key{Topic: "orders", ID: id}, 3)
+							index := sharded.ShardOf(engine.Key{Topic: "orders", ID: id}, 3)
 							began := time.Now()
 							err := r.set(id, time.Hour)
 							mu.Lock()
-							took[place] = append(took[place], time.Since(began))
+							took[index] = append(took[index], time.Since(began))
 							if err != nil {
-								errs[place]++
+								errs[index]++
 							}
 							mu.Unlock()
 							time.Sleep(10 * time.Millisecond)
@@ -47,13 +47,13 @@ func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 				pass(500 * time.Millisecond)
 				r.shards[1].is.Store(trouble)
 				all.Wait()
-				for place := range took {
-					slices.Sort(took[place])
-					r.t.Logf("shard %d: p99 %v, %d errors of %d", place, took[place][len(took[place])*99/100], errs[place], len(took[place]))
+				for index := range took {
+					slices.Sort(took[index])
+					r.t.Logf("shard %d: p99 %v, %d errors of %d", index, took[index][len(took[index])*99/100], errs[index], len(took[index]))
 				}
-				for _, place := range []int{0, 2} {
-					require.Zero(r.t, errs[place])
-					require.Less(r.t, took[place][len(took[place])-1], 50*time.Millisecond)
+				for _, index := range []int{0, 2} {
+					require.Zero(r.t, errs[index])
+					require.Less(r.t, took[index][len(took[index])-1], 50*time.Millisecond)
 				}
 				require.Positive(r.t, errs[1], "they are not silent about it")
 				r.shards[1].is.Store(well)

@@ -94,7 +94,7 @@ func ids(topic string, shards, each int) [][]string {
 	all := make([][]string, shards)
 	for n := 0; slices.ContainsFunc(all, func(some []string) bool { return len(some) < each }); n++ {
 		id := fmt.Sprint(n)
-		if p := sharded.Place(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
+		if p := sharded.ShardOf(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
 			all[p] = append(all[p], id)
 		}
 	}
@@ -145,9 +145,9 @@ func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
 					pass(10 * time.Second)
 					r.shards[away].is.Store(trouble)
 					pass(30 * time.Second)
-					for place, some := range set {
-						if place != away {
-							require.True(t, r.all(some[:15]), "shard %d", place)
+					for index, some := range set {
+						if index != away {
+							require.True(t, r.all(some[:15]), "shard %d", index)
 							require.NoError(t, r.set("{"+some[0]+"}", time.Second))
 						}
 					}
@@ -156,19 +156,19 @@ func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
 					}
 					require.Error(t, r.set(set[away][39], 0))
 					pass(3 * time.Second)
-					for place, some := range set {
-						if place != away {
-							require.True(t, r.all([]string{"{" + some[0] + "}"}), "shard %d", place)
+					for index, some := range set {
+						if index != away {
+							require.True(t, r.all([]string{"{" + some[0] + "}"}), "shard %d", index)
 						}
 					}
 					r.shards[away].is.Store(well)
 					pass(60 * time.Second)
-					for place, some := range set {
-						require.True(t, r.all(some), "shard %d", place)
+					for index, some := range set {
+						require.True(t, r.all(some), "shard %d", index)
 					}
 					pass(time.Minute)
-					for place, some := range set {
-						require.True(t, r.all(some), "once each: shard %d", place)
+					for index, some := range set {
+						require.True(t, r.all(some), "once each: shard %d", index)
 					}
 				})
 			})
@@ -267,7 +267,7 @@ func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 		}
 		_, err = r.SetAll(r.t.Context(), tasks)
 		require.ErrorIs(r.t, err, errRefused)
-		_, err = r.engine.Expire(r.t.Context(), engine.Ask{Topic: "orders", Max: 1})
+		_, err = r.engine.Lease(r.t.Context(), engine.Ask{Topic: "orders", Max: 1})
 		require.ErrorIs(r.t, err, errRefused)
 	})
 }
@@ -287,7 +287,7 @@ func TestTopicsAreBroughtInLineWhenAShardIsBack(t *testing.T) {
 		_, err := r.SetTopic(t.Context(), engine.Topic{Name: "mails"})
 		require.Error(t, err)
 		_, err = r.Set(t.Context(), engine.Task{Topic: "new", ID: "1", After: time.Hour})
-		if sharded.Place(engine.Key{Topic: "new", ID: "1"}, 3) == 2 {
+		if sharded.ShardOf(engine.Key{Topic: "new", ID: "1"}, 3) == 2 {
 			require.Error(t, err)
 		} else {
 			require.NoError(t, err)
@@ -316,13 +316,13 @@ func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 		set := ids("orders", 3, 2)
 		require.NoError(t, r.set(set[0][0], 0))
 		pass(2 * time.Second)
-		for _, place := range []int{1, 2} {
-			require.NoError(t, r.shards[place].Engine.DropTopic(t.Context(), "orders"))
+		for _, index := range []int{1, 2} {
+			require.NoError(t, r.shards[index].Engine.DropTopic(t.Context(), "orders"))
 		}
 		answers, err := r.engine.Set(t.Context(), []engine.Task{{Topic: "orders", ID: set[1][0]}})
 		require.NoError(t, err)
 		require.NoError(t, answers[0].Err)
-		_, err = r.engine.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+		_, err = r.engine.Lease(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, shard := range r.shards {
 			topics, err := shard.Engine.Topics(t.Context())

@@ -12,27 +12,27 @@ import (
 
 // Config configures New and Open. The zero value is useful.
 type Config struct {
-	// Patience is the time limit of a call of a shard with at most a thousand tasks. A slower
-	// shard counts as away. It can hold up a call for several shards for Patience, once. Zero
+	// CallTimeout is the time limit of a call of a shard with at most a thousand tasks. A slower
+	// shard counts as away. It can hold up a call for several shards for CallTimeout, once. Zero
 	// means 5s; less than 10ms is an error.
-	Patience time.Duration
+	CallTimeout time.Duration
 
 	// Logger gets a line when a shard goes away and when it comes back. Nil means slog's
 	// default.
 	Logger *slog.Logger
 }
 
-const minPatience = 10 * time.Millisecond
+const minCallTimeout = 10 * time.Millisecond
 
 func (c Config) withDefaults() Config {
-	c.Patience = cmp.Or(c.Patience, 5*time.Second)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 5*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
 func (c Config) check(shards int) error {
-	if c.Patience < minPatience {
-		return fmt.Errorf("%w: Patience %v, must be at least %v", engine.ErrArgument, c.Patience, minPatience)
+	if c.CallTimeout < minCallTimeout {
+		return fmt.Errorf("%w: CallTimeout %v, must be at least %v", engine.ErrArgument, c.CallTimeout, minCallTimeout)
 	}
 	if shards < 1 || shards > engine.MaxSlots {
 		return fmt.Errorf("%w: %d shards, must be 1 to %d", engine.ErrArgument, shards, engine.MaxSlots)
@@ -51,12 +51,12 @@ func (c Config) check(shards int) error {
 func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {
 	wakers := true
 	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
-	for place, shard := range shards {
+	for index, shard := range shards {
 		if shard == nil {
-			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", engine.ErrArgument, place)
+			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", engine.ErrArgument, index)
 		}
 		wakers = wakers && isWaker(shard)
-		openers[place] = func(context.Context) (engine.Engine, error) { return shard, nil }
+		openers[index] = func(context.Context) (engine.Engine, error) { return shard, nil }
 	}
 	return start(ctx, openers, wakers, false, cfg)
 }
@@ -65,8 +65,8 @@ func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine
 // function returns an engine.
 func Open[E engine.Engine](ctx context.Context, shards []func(context.Context) (E, error), cfg Config) (engine.Engine, error) {
 	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
-	for place, open := range shards {
-		openers[place] = func(ctx context.Context) (engine.Engine, error) {
+	for index, open := range shards {
+		openers[index] = func(ctx context.Context) (engine.Engine, error) {
 			e, err := open(ctx)
 			if err != nil {
 				return nil, err

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var silent = slog.New(slog.DiscardHandler)
 
 // calm is for healthy shards on a busy machine.
-var calm = sharded.Config{Patience: time.Minute, Logger: silent}
+var calm = sharded.Config{CallTimeout: time.Minute, Logger: silent}
 
 func over(t *testing.T, shards ...engine.Engine) engine.Engine {
 	t.Helper()
@@ -42,12 +42,12 @@ func inMemory(t *testing.T) engine.Engine {
 	return e
 }
 
-func place(shards int) func(engine.Key) int {
-	return func(key engine.Key) int { return sharded.Place(key, shards) }
+func shardOf(shards int) func(engine.Key) int {
+	return func(key engine.Key) int { return sharded.ShardOf(key, shards) }
 }
 
 func TestThreeInMemoryDoWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T) engine.Engine { return over(t, inMemory(t), inMemory(t), inMemory(t)) }
-	enginetest.Run(t, open(t), enginetest.Options{Open: open, Place: place(3), NoPeek: true})
+	enginetest.Run(t, open(t), enginetest.Options{Open: open, PartOf: shardOf(3), NoPeek: true})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // chunk is the largest number of tasks in a call of a shard. It bounds the work done within
-// Patience.
+// CallTimeout.
 const chunk = 1000
 
 // core is the engine, without a Waker.
@@ -26,7 +26,7 @@ type core struct {
 	guards sync.WaitGroup
 
 	admitted chan struct{} // closed when found has succeeded
-	list     string        // the name of this list of shards, see mark; stays since then
+	list     string        // the name of this list of shards, see marker; stays since then
 
 	mu    sync.Mutex     // guards slots
 	slots map[string]int // by topic, as last read from a shard; without one all shards are asked
@@ -45,8 +45,8 @@ func start(ctx context.Context, openers []func(context.Context) (engine.Engine, 
 	}
 	e := &core{cfg: cfg, admitted: make(chan struct{}), slots: make(map[string]int)}
 	e.life, e.end = context.WithCancel(context.Background())
-	for place, open := range openers {
-		s := newShard(place, open)
+	for index, open := range openers {
+		s := newShard(index, open)
 		e.shards = append(e.shards, s)
 		e.guards.Go(func() { e.guard(s) })
 	}
@@ -75,14 +75,14 @@ func (e *core) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// together calls do for some shards at the same time and returns the errors, by place. If which
+// together calls do for some shards at the same time and returns the errors, by their index. If which
 // is nil, it calls do for all shards.
-func (e *core) together(which func(place int) bool, do func(s *shard) error) []error {
+func (e *core) together(which func(index int) bool, do func(s *shard) error) []error {
 	errs := make([]error, len(e.shards))
 	var running sync.WaitGroup
-	for place, s := range e.shards {
-		if which == nil || which(place) {
-			running.Go(func() { errs[place] = do(s) })
+	for index, s := range e.shards {
+		if which == nil || which(index) {
+			running.Go(func() { errs[index] = do(s) })
 		}
 	}
 	running.Wait()
@@ -94,7 +94,7 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 	clocks := make([]time.Time, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			clocks[s.place], err = eng.Now(ctx)
+			clocks[s.index], err = eng.Now(ctx)
 			return err
 		})
 	})
@@ -114,10 +114,10 @@ func (e *core) Ready(ctx context.Context) error {
 	}))
 }
 
-// Beat implements engine.Members with the first shard.
-func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
+// Heartbeat implements engine.Members with the first shard.
+func (e *core) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
-		view, err = eng.Beat(ctx, node, ttl)
+		view, err = eng.Heartbeat(ctx, node, ttl)
 		return err
 	})
 	return view, err
@@ -128,22 +128,22 @@ func (e *core) Leave(ctx context.Context, name string) error {
 	return e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) error { return eng.Leave(ctx, name) })
 }
 
-// Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
-func (e *core) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
-	each := make([]engine.Swept, len(e.shards))
+// Maintain implements engine.Engine, for all answering shards. It also aligns their topics.
+func (e *core) Maintain(ctx context.Context) (purged engine.Purged, err error) {
+	each := make([]engine.Purged, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
 			if err := e.alignLater(ctx, s, eng); err != nil {
 				return err
 			}
-			each[s.place], err = eng.Upkeep(ctx)
+			each[s.index], err = eng.Maintain(ctx)
 			return err
 		})
 	})
 	for _, one := range each {
-		swept.Add(one)
+		purged.Add(one)
 	}
-	return swept, allFailed(errs)
+	return purged, allFailed(errs)
 }
 
 // Close implements engine.Engine: it closes the shards. It is idempotent.

@@ -20,9 +20,9 @@ func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, 
 	}
 	query.Limit = cmp.Or(query.Limit, 100)
 	limits := make([]int, len(next))
-	for place, cursor := range next {
+	for index, cursor := range next {
 		if cursor != nil {
-			limits[place] = query.Limit
+			limits[index] = query.Limit
 		}
 	}
 	parts, err := e.listParts(ctx, query, next, limits)
@@ -34,27 +34,27 @@ func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, 
 	// asked once more, for these.
 	taken := firstOf(parts, query.Limit)
 	again := make([]int, len(next))
-	for place, n := range taken {
-		if n > 0 && n < len(parts[place].Tasks) {
-			again[place] = n
+	for index, n := range taken {
+		if n > 0 && n < len(parts[index].Tasks) {
+			again[index] = n
 		}
 	}
 	fewer, err := e.listParts(ctx, query, next, again)
 	if err != nil {
 		return page, err
 	}
-	for place, n := range taken {
-		part := parts[place]
-		if again[place] > 0 {
-			part = fewer[place]
+	for index, n := range taken {
+		part := parts[index]
+		if again[index] > 0 {
+			part = fewer[index]
 		}
-		if limits[place] == 0 || n == 0 && len(part.Tasks) > 0 {
+		if limits[index] == 0 || n == 0 && len(part.Tasks) > 0 {
 			continue // its cursor stays
 		}
 		page.Tasks = append(page.Tasks, part.Tasks...)
-		next[place] = nil
+		next[index] = nil
 		if part.Next != "" {
-			next[place] = &part.Next
+			next[index] = &part.Next
 		}
 	}
 	slices.SortStableFunc(page.Tasks, byTime)
@@ -67,11 +67,11 @@ func byTime(a, b engine.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.
 // listParts asks shards for pages after their cursors, and none with a limit of zero.
 func (e *core) listParts(ctx context.Context, query engine.Query, from cursors, limits []int) ([]engine.Page, error) {
 	parts := make([]engine.Page, len(e.shards))
-	errs := e.together(func(place int) bool { return limits[place] > 0 }, func(s *shard) error {
+	errs := e.together(func(index int) bool { return limits[index] > 0 }, func(s *shard) error {
 		query := query
-		query.Limit, query.Cursor = limits[s.place], *from[s.place]
+		query.Limit, query.Cursor = limits[s.index], *from[s.index]
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			parts[s.place], err = eng.List(ctx, query)
+			parts[s.index], err = eng.List(ctx, query)
 			return err
 		})
 	})
@@ -83,11 +83,11 @@ func firstOf(parts []engine.Page, limit int) (taken []int) {
 	taken = make([]int, len(parts))
 	for bytes := 0; limit > 0; limit-- {
 		first := -1
-		for place, part := range parts {
-			switch n := taken[place]; {
+		for index, part := range parts {
+			switch n := taken[index]; {
 			case n < len(part.Tasks):
 				if first < 0 || byTime(part.Tasks[n], parts[first].Tasks[taken[first]]) < 0 {
-					first = place
+					first = index
 				}
 			case part.Next != "":
 				return taken // what follows in this shard is not known
@@ -105,7 +105,7 @@ func firstOf(parts []engine.Page, limit int) (taken []int) {
 	return taken
 }
 
-// cursors are the positions in the lists of the shards, by place. Nil is behind the last task.
+// cursors are the positions in the lists of the shards, by their index. Nil is behind the last task.
 type cursors []*string
 
 // String is empty if all lists have ended.
@@ -121,8 +121,8 @@ func (c cursors) String() string {
 func (e *core) parseCursor(text string) (c cursors, err error) {
 	if text == "" {
 		c = make(cursors, len(e.shards))
-		for place := range c {
-			c[place] = new(string)
+		for index := range c {
+			c[index] = new(string)
 		}
 		return c, nil
 	}

@@ -40,7 +40,7 @@ func TestAShardThatTakesLongToOpenIsOpened(t *testing.T) {
 					}
 				}
 			}
-			e, err := sharded.Open(t.Context(), openers, sharded.Config{Patience: patience, Logger: silent})
+			e, err := sharded.Open(t.Context(), openers, sharded.Config{CallTimeout: patience, Logger: silent})
 			require.NoError(t, err)
 			return e
 		}

@@ -141,7 +141,7 @@ func TestTasksInAShardWithoutOwnSlotsAreRescued(t *testing.T) {
 		var hanging sync.WaitGroup
 		hanging.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = e.Beat(ctx, engine.Node{Name: "hangs"}, 10*time.Second)
+				_, _ = e.Heartbeat(ctx, engine.Node{Name: "hangs"}, 10*time.Second)
 				select {
 				case <-time.After(time.Second):
 				case <-ctx.Done():

@@ -19,14 +19,14 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 		waits[i] = engine.NothingDue
 		in, inner := e.asked(p.Topic, p.Slots, p.Part)
 		p.Part = inner
-		for place := range parts {
-			if part := &parts[place]; in[place] {
-				part.peeks, part.index = append(part.peeks, p), append(part.index, i)
+		for index := range parts {
+			if part := &parts[index]; in[index] {
+				part.peeks, part.which = append(part.peeks, p), append(part.which, i)
 			}
 		}
 	}
-	errs := e.together(func(place int) bool { return len(parts[place].peeks) > 0 }, func(s *shard) error {
-		part := &parts[s.place]
+	errs := e.together(func(index int) bool { return len(parts[index].peeks) > 0 }, func(s *shard) error {
+		part := &parts[s.index]
 		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
 			peeker, ok := eng.(engine.Peeker)
 			if !ok {
@@ -36,12 +36,12 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 			return err
 		})
 	})
-	for place, part := range parts {
-		if errors.Is(errs[place], engine.ErrUnsupported) {
-			return nil, errs[place]
+	for index, part := range parts {
+		if errors.Is(errs[index], engine.ErrUnsupported) {
+			return nil, errs[index]
 		}
-		for n, i := range part.index {
-			if errs[place] != nil {
+		for n, i := range part.which {
+			if errs[index] != nil {
 				waits[i] = 0
 			} else {
 				waits[i] = min(waits[i], part.waits[n])
@@ -54,6 +54,6 @@ func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, 
 // peekPart is what one shard is asked, and its answer.
 type peekPart struct {
 	peeks []engine.Peek
-	index []int // in the peeks of the call
+	which []int // of the peeks of the call
 	waits []time.Duration
 }

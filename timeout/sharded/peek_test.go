@@ -27,7 +27,7 @@ func (p peekable) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duratio
 }
 
 // A peek returns zero for a topic if one of its shards is away.
-func TestAPeekLeavesToExpireWhatAShardHides(t *testing.T) {
+func TestAPeekLeavesToLeaseWhatAShardHides(t *testing.T) {
 	first, second := &shaky{Engine: inMemory(t)}, &shaky{Engine: inMemory(t)}
 	e := over(t, peekable{first}, peekable{second})
 	peek := func() time.Duration {
@@ -44,7 +44,7 @@ func TestAPeekLeavesToExpireWhatAShardHides(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, peek(), time.Duration(0))
 	ask := engine.Ask{Topic: "orders", Node: "node", Max: 1, Lease: time.Hour}
-	batch, err := e.Expire(t.Context(), ask)
+	batch, err := e.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 	require.LessOrEqual(t, peek(), time.Hour)
@@ -52,17 +52,17 @@ func TestAPeekLeavesToExpireWhatAShardHides(t *testing.T) {
 
 	second.is.Store(refusing)
 	ask.Settle = []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}
-	_, err = e.Expire(t.Context(), ask)
+	_, err = e.Lease(t.Context(), ask)
 	require.ErrorIs(t, err, engine.ErrPartial)
 	require.Zero(t, peek(), "a shard is away")
-	for place, part := range e.(engine.Parted).Parts("orders", nil) {
+	for index, part := range e.(engine.Parted).Parts("orders", nil) {
 		waits, err := e.(engine.Peeker).Peek(t.Context(), []engine.Peek{{Topic: "orders", Part: part}})
 		require.NoError(t, err)
-		require.Equal(t, []time.Duration{engine.NothingDue, 0}[place], waits[0])
+		require.Equal(t, []time.Duration{engine.NothingDue, 0}[index], waits[0])
 	}
 	second.is.Store(well)
 	require.Eventually(t, func() bool {
-		batch, err = e.Expire(t.Context(), ask)
+		batch, err = e.Lease(t.Context(), ask)
 		return err == nil && peek() == engine.NothingDue
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, []bool{true}, batch.Settled)

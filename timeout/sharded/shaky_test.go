@@ -107,7 +107,7 @@ func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, erro
 	return through(ctx, s, func() ([]engine.Task, error) { return s.Engine.Get(ctx, keys) })
 }
 
-func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *shaky) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return through(ctx, s, func() (engine.Batch, error) {
 		settles := len(ask.Settle) > 0
 		switch is := s.is.Load(); {
@@ -118,7 +118,7 @@ func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error
 		case s.isFrozen():
 			ask.Max = 0
 		}
-		return s.Engine.Expire(ctx, ask)
+		return s.Engine.Lease(ctx, ask)
 	})
 }
 
@@ -132,12 +132,12 @@ func (s *shaky) Extend(ctx context.Context, tokens []engine.Token, lease time.Du
 	return change(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
 }
 
-func (s *shaky) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return change(ctx, s, func() (engine.Swept, error) { return s.Engine.Upkeep(ctx) })
+func (s *shaky) Maintain(ctx context.Context) (engine.Purged, error) {
+	return change(ctx, s, func() (engine.Purged, error) { return s.Engine.Maintain(ctx) })
 }
 
-func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
-	return change(ctx, s, func() (engine.View, error) { return s.Engine.Beat(ctx, node, ttl) })
+func (s *shaky) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	return change(ctx, s, func() (engine.View, error) { return s.Engine.Heartbeat(ctx, node, ttl) })
 }
 
 func (s *shaky) Now(ctx context.Context) (time.Time, error) {

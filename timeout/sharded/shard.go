@@ -23,7 +23,7 @@ const openTime = 30 * time.Minute
 // reach it. A call without an answer in time makes it away. After any other failure the guard
 // checks the shard.
 type shard struct {
-	place  int
+	index  int
 	open   func(context.Context) (engine.Engine, error)
 	doubts chan struct{} // has one element if the guard must check
 	tried  chan struct{} // closed after the first try to open the shard
@@ -41,26 +41,26 @@ type shard struct {
 
 var errNew = errors.New("was not reached yet")
 
-func newShard(place int, open func(context.Context) (engine.Engine, error)) *shard {
+func newShard(index int, open func(context.Context) (engine.Engine, error)) *shard {
 	s := &shard{
-		place: place, open: open, away: errNew,
+		index: index, open: open, away: errNew,
 		doubts: make(chan struct{}, 1), tried: make(chan struct{}), opened: make(chan struct{}), copying: make(chan struct{}, 1),
 	}
 	s.calls, s.hangUp = context.WithCancel(context.Background())
 	return s
 }
 
-// call calls a shard for work of limited size. The shard must answer within Patience.
+// call calls a shard for work of limited size. The shard must answer within CallTimeout.
 func (e *core) call(ctx context.Context, s *shard, do func(context.Context, engine.Engine) error) error {
-	return e.callWithin(ctx, s, e.cfg.Patience, do)
+	return e.callWithin(ctx, s, e.cfg.CallTimeout, do)
 }
 
-func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration, do func(context.Context, engine.Engine) error) error {
-	within, cancel := context.WithTimeout(ctx, patience)
+func (e *core) callWithin(ctx context.Context, s *shard, timeout time.Duration, do func(context.Context, engine.Engine) error) error {
+	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := e.callLong(within, s, do)
 	if err != nil && ctx.Err() == nil && errors.Is(within.Err(), context.DeadlineExceeded) {
-		e.lose(s, fmt.Errorf("no answer within %v: %w", patience, err))
+		e.lose(s, fmt.Errorf("no answer within %v: %w", timeout, err))
 	}
 	return err
 }
@@ -92,9 +92,9 @@ func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, 
 // of adds the shard to an error.
 func (e *core) of(s *shard, err error) error {
 	if e.closed.Load() {
-		return fmt.Errorf("%w: shard %d of %d: %w", engine.ErrClosed, s.place+1, len(e.shards), err)
+		return fmt.Errorf("%w: shard %d of %d: %w", engine.ErrClosed, s.index+1, len(e.shards), err)
 	}
-	return fmt.Errorf("timeout/sharded: shard %d of %d: %w", s.place+1, len(e.shards), err)
+	return fmt.Errorf("timeout/sharded: shard %d of %d: %w", s.index+1, len(e.shards), err)
 }
 
 func (s *shard) doubt() {
@@ -113,7 +113,7 @@ func (e *core) lose(s *shard, err error) {
 	s.mu.Unlock()
 	s.doubt()
 	if first && !e.closed.Load() {
-		e.cfg.Logger.Warn("timeout/sharded: a shard is away, and its tasks wait", "shard", s.place+1, "of", len(e.shards), "err", err)
+		e.cfg.Logger.Warn("timeout/sharded: a shard is away, and its tasks wait", "shard", s.index+1, "of", len(e.shards), "err", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (e *core) regain(s *shard) {
 	}
 	s.mu.Unlock()
 	if before != nil && !errors.Is(before, errNew) {
-		e.cfg.Logger.Info("timeout/sharded: a shard is back", "shard", s.place+1, "of", len(e.shards))
+		e.cfg.Logger.Info("timeout/sharded: a shard is back", "shard", s.index+1, "of", len(e.shards))
 	}
 }
 
@@ -188,14 +188,14 @@ func (e *core) check(s *shard) bool {
 	return true
 }
 
-// reach checks a shard's mark, aligns its topics, and changes something: if the disk of a server hangs, it may answer
+// reach checks a shard's marker, aligns its topics, and changes something: if the disk of a server hangs, it may answer
 // reads only.
 func (e *core) reach(s *shard) error {
-	ctx, cancel := context.WithTimeout(e.life, e.cfg.Patience)
+	ctx, cancel := context.WithTimeout(e.life, e.cfg.CallTimeout)
 	defer cancel()
-	m, err := readMark(ctx, s.engine)
+	m, err := readMarker(ctx, s.engine)
 	if err == nil {
-		err = e.checkMark(s, m)
+		err = e.checkMarker(s, m)
 	}
 	if err == nil {
 		err = e.alignLater(ctx, s, s.engine)

@@ -23,16 +23,16 @@ type slow struct {
 	shaky
 	there, back atomic.Int64
 	settle      atomic.Int64 // more on the way there, with outcomes
-	asks        atomic.Int64 // calls of Expire
+	asks        atomic.Int64 // calls of Lease
 }
 
-func (s *slow) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s *slow) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	s.asks.Add(1)
 	time.Sleep(time.Duration(s.there.Load()))
 	if len(ask.Settle) > 0 {
 		time.Sleep(time.Duration(s.settle.Load()))
 	}
-	batch, err := s.shaky.Expire(ctx, ask)
+	batch, err := s.shaky.Lease(ctx, ask)
 	time.Sleep(time.Duration(s.back.Load()))
 	return batch, err
 }
@@ -268,21 +268,21 @@ func TestAPullGetsWhatAnotherLeaves(t *testing.T) {
 	})
 }
 
-// member beats for a node that does nothing, as one that hangs.
+// member sends heartbeats for a node that does nothing, as one that hangs.
 func (r *slowRig) member(name string) {
 	ctx := r.t.Context()
-	beat := func() {
-		_, err := r.engine.(engine.Members).Beat(ctx, engine.Node{Name: name, Topics: []string{"orders"}}, 10*time.Second)
+	heartbeat := func() {
+		_, err := r.engine.(engine.Members).Heartbeat(ctx, engine.Node{Name: name, Topics: []string{"orders"}}, 10*time.Second)
 		if ctx.Err() == nil {
 			require.NoError(r.t, err)
 		}
 	}
-	beat()
+	heartbeat()
 	go func() {
 		for ctx.Err() == nil {
 			select {
 			case <-time.After(time.Second):
-				beat()
+				heartbeat()
 			case <-ctx.Done():
 			}
 		}
@@ -345,10 +345,10 @@ func TestARescueWhileAShardWithABacklogIsAway(t *testing.T) {
 		for n := 0; len(backlog) < 2000 || len(foreign) < 20; n++ {
 			task := engine.Task{Topic: "orders", ID: fmt.Sprint(n)}
 			mine := slices.Contains(own, engine.Slot(task.ID, 8))
-			switch place := sharded.Place(task.Key(), 3); {
-			case mine && place == 1:
+			switch index := sharded.ShardOf(task.Key(), 3); {
+			case mine && index == 1:
 				backlog = append(backlog, task)
-			case !mine && place == 2 && len(foreign) < 20:
+			case !mine && index == 2 && len(foreign) < 20:
 				foreign = append(foreign, task)
 			}
 		}
@@ -388,11 +388,11 @@ func (u *unknown) Part(key engine.Key) int {
 	return 0
 }
 
-func (u *unknown) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (u *unknown) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if u.known.Load() && ask.Part == 0 && ask.Max > 0 {
 		u.whole.Add(1)
 	}
-	batch, err := u.Engine.Expire(ctx, ask)
+	batch, err := u.Engine.Lease(ctx, ask)
 	u.known.Store(true)
 	return batch, err
 }
@@ -524,7 +524,7 @@ func TestARescueDoesNotWaitForAShardThatHangs(t *testing.T) {
 		foreign := 0
 		for n := 0; n < 3000; n++ {
 			task := engine.Task{Topic: "orders", ID: fmt.Sprint(n)}
-			if !slices.Contains(own, engine.Slot(task.ID, 8)) && sharded.Place(task.Key(), 3) == 2 {
+			if !slices.Contains(own, engine.Slot(task.ID, 8)) && sharded.ShardOf(task.Key(), 3) == 2 {
 				_, err = r.engine.Set(t.Context(), []engine.Task{task})
 				require.NoError(t, err)
 				foreign++
@@ -902,14 +902,14 @@ func (m *moving) Part(key engine.Key) int {
 	return m.Engine.(engine.Parted).Part(key) + 3*int(m.by.Load())
 }
 
-func (m *moving) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (m *moving) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if ask.Part > 0 {
 		if (ask.Part-1)/3 != int(m.by.Load()) { // it has no slots any more
 			ask.Max = 0
 		}
 		ask.Part = (ask.Part-1)%3 + 1
 	}
-	return m.Engine.Expire(ctx, ask)
+	return m.Engine.Lease(ctx, ask)
 }
 
 func (m *moving) Peek(context.Context, []engine.Peek) ([]time.Duration, error) {

@@ -20,7 +20,7 @@ func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNo
 // returns an error. Even then the reached shards are changed, and the others will be.
 func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
 	if wanted.Name == engine.Reserved {
-		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, engine.Reserved)
+		return kept, fmt.Errorf("%w: topic %s is that of the markers of shards", engine.ErrArgument, engine.Reserved)
 	}
 	wanted = e.shareOf(wanted)
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
@@ -86,14 +86,14 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine
 	return e.wholeOf(kept), errors.Join(errs...)
 }
 
-func isNotFirst(place int) bool { return place > 0 }
+func isNotFirst(index int) bool { return index > 0 }
 
 // same reports whether two topics are equal.
 func same(a, b engine.Topic) bool { return reflect.DeepEqual(a, b) }
 
 // topicsOf returns a shard's topics, without engine.Reserved.
-func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (topics []engine.Topic, err error) {
-	err = e.callWithin(ctx, s, patience, func(ctx context.Context, eng engine.Engine) (err error) {
+func (e *core) topicsOf(ctx context.Context, s *shard, timeout time.Duration) (topics []engine.Topic, err error) {
+	err = e.callWithin(ctx, s, timeout, func(ctx context.Context, eng engine.Engine) (err error) {
 		topics, err = visible(ctx, eng)
 		return err
 	})
@@ -109,7 +109,7 @@ func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
 func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var errs []error
 	for _, s := range e.shards {
-		topics, err := e.topicsOf(ctx, s, e.cfg.Patience)
+		topics, err := e.topicsOf(ctx, s, e.cfg.CallTimeout)
 		if err == nil {
 			slots := make(map[string]int, len(topics))
 			for i, topic := range topics {
@@ -170,9 +170,9 @@ var errNoFirst = errors.New("the first shard does not tell its topics")
 // Within a process, changes of a shard take turns, and each looks in its turn. Otherwise one with an earlier state
 // could resume a topic for a moment, after Pause has returned. Another process still can.
 //
-// The first shard has only a third of Patience: the other shard must not count as away if the first one is silent.
+// The first shard has only a third of CallTimeout: the other shard must not count as away if the first one is silent.
 func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
-	if s.place == 0 {
+	if s.index == 0 {
 		return nil
 	}
 	var copied []engine.Topic
@@ -185,7 +185,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 		for _, topic := range have {
 			there[topic.Name] = topic
 		}
-		wanted, err := e.topicsOf(ctx, e.shards[0], e.cfg.Patience/3)
+		wanted, err := e.topicsOf(ctx, e.shards[0], e.cfg.CallTimeout/3)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoFirst, err)
 		}
@@ -218,7 +218,7 @@ func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.To
 	there, err := eng.SetTopic(ctx, topic, false)
 	if errors.Is(err, engine.ErrConflict) && slots > topic.Slots {
 		topic.Slots = slots
-		return e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first engine.Engine) error {
+		return e.callWithin(ctx, e.shards[0], e.cfg.CallTimeout/3, func(ctx context.Context, first engine.Engine) error {
 			_, err := first.SetTopic(ctx, topic, false)
 			return err
 		})
@@ -243,7 +243,7 @@ func (e *core) alignLater(ctx context.Context, s *shard, eng engine.Engine) erro
 
 // heal gives a shard the topics that it has missed, and reports whether there may be some.
 func (e *core) heal(ctx context.Context, s *shard, eng engine.Engine) bool {
-	return s.place > 0 && e.align(ctx, s, eng) == nil
+	return s.index > 0 && e.align(ctx, s, eng) == nil
 }
 
 // Count implements engine.Engine. All shards must answer.
@@ -254,7 +254,7 @@ func (e *core) Count(ctx context.Context, topic string) (sum engine.Counts, err 
 	parts := make([]engine.Counts, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
-			parts[s.place], err = eng.Count(ctx, topic)
+			parts[s.index], err = eng.Count(ctx, topic)
 			return err
 		})
 	})

@@ -42,7 +42,7 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	require.NoError(t, err)
 	shard.holds.Store(true)
 	looked := make(chan error, 1)
-	go func() { _, err := e.Upkeep(t.Context()); looked <- err }()
+	go func() { _, err := e.Maintain(t.Context()); looked <- err }()
 	<-shard.asked
 	_, err = e.Pause(t.Context(), "orders", true)
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
 		settled := 0
 		var outcomes []engine.Outcome
 		require.Eventually(t, func() bool {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: each, Lease: time.Hour, Settle: outcomes})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Max: each, Lease: time.Hour, Settle: outcomes})
 			require.NoError(t, err)
 			settled, outcomes = settled+len(outcomes), nil
 			for _, leased := range batch.Leased {
@@ -154,9 +154,9 @@ func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
 			}
 			return settled == each
 		}, time.Minute, time.Millisecond)
-		swept, err := e.Upkeep(t.Context())
+		purged, err := e.Maintain(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, each-want, swept.Dead["orders"])
+		require.Equal(t, each-want, purged.Dead["orders"])
 		counted, err := e.Count(t.Context(), "orders")
 		require.NoError(t, err)
 		require.EqualValues(t, want, counted.Dead, id)

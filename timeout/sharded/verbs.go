@@ -20,11 +20,11 @@ func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) engi
 		if key(one).Topic == engine.Reserved {
 			continue
 		}
-		place := Place(key(one), len(e.shards))
-		parts[place] = append(parts[place], i)
+		index := ShardOf(key(one), len(e.shards))
+		parts[index] = append(parts[index], i)
 	}
-	e.together(func(place int) bool { return len(parts[place]) > 0 }, func(s *shard) error {
-		left := parts[s.place]
+	e.together(func(index int) bool { return len(parts[index]) > 0 }, func(s *shard) error {
+		left := parts[s.index]
 		for part := range slices.Chunk(left, chunk) {
 			things := make([]T, len(part))
 			for n, i := range part {
@@ -132,7 +132,7 @@ func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) 
 			missing, again = append(missing, i), append(again, tasks[i])
 		}
 	}
-	if len(missing) == 0 || !e.heal(ctx, e.shards[Place(tasks[0].Key(), len(e.shards))], eng) {
+	if len(missing) == 0 || !e.heal(ctx, e.shards[ShardOf(tasks[0].Key(), len(e.shards))], eng) {
 		return answers, nil
 	}
 	repeated, err := eng.Set(ctx, again)
@@ -184,7 +184,7 @@ func (e *core) Executions(ctx context.Context, key engine.Key, limit int) (log [
 	if key.Topic == engine.Reserved {
 		return nil, nil
 	}
-	err = e.call(ctx, e.shards[Place(key, len(e.shards))], func(ctx context.Context, eng engine.Engine) (err error) {
+	err = e.call(ctx, e.shards[ShardOf(key, len(e.shards))], func(ctx context.Context, eng engine.Engine) (err error) {
 		logging, ok := eng.(engine.Log)
 		if !ok {
 			return engine.ErrUnsupported

@@ -40,8 +40,8 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire leases due tasks. Each call settles the tasks of the last one.
-func BenchmarkExpire(b *testing.B) {
+// BenchmarkLease leases due tasks. Each call settles the tasks of the last one.
+func BenchmarkLease(b *testing.B) {
 	for _, most := range []int{256, 1024} {
 		b.Run(fmt.Sprintf("max=%d", most), func(b *testing.B) {
 			engine := benchEngine(b)

@@ -102,8 +102,8 @@ func TestCentersRunWhatIsInTheFile(t *testing.T) {
 
 func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	r := newRig(t, engine.Topic{Retries: -1})
-	a := r.set(engine.Task{ID: "due"}, engine.Task{ID: "later", After: time.Hour}, engine.Task{ID: "newer"}, engine.Task{ID: "outlived", Due: time.Unix(1, 0)})
-	r.lease("outlived", time.Millisecond)
+	a := r.set(engine.Task{ID: "due"}, engine.Task{ID: "later", After: time.Hour}, engine.Task{ID: "newer"}, engine.Task{ID: "expired", Due: time.Unix(1, 0)})
+	r.lease("expired", time.Millisecond)
 	time.Sleep(5 * time.Millisecond)
 	wanted := []engine.Wanted{
 		{ID: "due", Version: a[0].Version},
@@ -111,7 +111,7 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 		{ID: "newer", Version: a[2].Version - 1},
 		{ID: "missing", Version: 1},
 		{ID: "due", Version: a[0].Version},
-		{ID: "outlived", Version: a[3].Version},
+		{ID: "expired", Version: a[3].Version},
 	}
 	claimed, err := r.Claim(t.Context(), "t", "m", wanted, time.Minute)
 	require.NoError(t, err)
@@ -122,11 +122,11 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	require.False(t, claimed[4].OK)
 	require.False(t, claimed[4].At.IsZero(), "it belongs to somebody")
 	require.Equal(t, engine.Claimed{Died: true}, claimed[5])
-	require.Equal(t, engine.Dead, r.get("outlived").State)
+	require.Equal(t, engine.Dead, r.get("expired").State)
 	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: claimed[0].Leased.Token, As: engine.Done}))
 }
 
-func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
+func TestAScanHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	for i := range 20 {
 		r.set(engine.Task{ID: fmt.Sprint(i), Due: time.Unix(int64(1+i/3), 0)})
@@ -142,7 +142,7 @@ func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
 		}
 		var last time.Time
 		for cursor := ""; ; {
-			page, err := r.Upcoming(t.Context(), "t", slots, time.Now().Add(time.Minute), cursor, 3)
+			page, err := r.ScanBefore(t.Context(), "t", slots, time.Now().Add(time.Minute), cursor, 3)
 			require.NoError(t, err)
 			for _, w := range page.Wanted {
 				require.False(t, w.At.Before(last))
@@ -201,13 +201,13 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 	var settle []engine.Outcome
 	for _, k := range keys {
 		settle = append(settle, engine.Outcome{
-			Token: engine.Token{Key: k}, As: engine.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Refund: random.IntN(4) == 0, Error: fmt.Sprint(step),
+			Token: engine.Token{Key: k}, As: engine.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Release: random.IntN(4) == 0, Error: fmt.Sprint(step),
 		})
 		last := &settle[len(settle)-1]
 		if last.As == engine.Running {
 			last.As = engine.Dead
 		}
-		last.Refund = last.Refund && last.As == engine.Pending
+		last.Release = last.Release && last.As == engine.Pending
 	}
 	var results [2]string
 	for n, e := range engines {
@@ -242,7 +242,7 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 			}
 			ask.Settle = settle
 			var batch engine.Batch
-			batch, err = e.Expire(ctx, ask)
+			batch, err = e.Lease(ctx, ask)
 			text = fmt.Sprint(batch.Settled)
 			for _, leased := range batch.Leased {
 				both := held[leased.ID]
@@ -292,17 +292,17 @@ func (r *rig) listen() (woken chan string, next func() string) {
 	return woken, next
 }
 
-// A process hears of other processes' tasks and of their resumed topics, but not of their beats.
-func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
+// A process hears of other processes' tasks and of their resumed topics, but not of their heartbeats.
+func TestAProcessIsWokenByTasksAndNotByHeartbeats(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)
 	ctx := t.Context()
 	woken, next := r.listen()
 	for range 6 {
 		require.NoError(t, other.Ready(ctx))
-		_, err := other.Beat(ctx, engine.Node{Name: "other"}, time.Minute)
+		_, err := other.Heartbeat(ctx, engine.Node{Name: "other"}, time.Minute)
 		require.NoError(t, err)
-		time.Sleep(300 * time.Millisecond) // time to see each beat alone: else the test can pass by chance
+		time.Sleep(300 * time.Millisecond) // time to see each heartbeat alone: else the test can pass by chance
 	}
 	require.Empty(t, woken)
 	for _, change := range []func() error{

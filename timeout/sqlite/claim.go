@@ -47,7 +47,7 @@ func (l *leasing) claim(ctx context.Context, s *session, wanted []engine.Wanted)
 	}
 	claimed := make([]engine.Claimed, len(wanted))
 	var all []*due
-	var places []int
+	var indices []int
 	bytes := 0
 	for i, w := range wanted {
 		d := there[w.ID]
@@ -58,13 +58,13 @@ func (l *leasing) claim(ctx context.Context, s *session, wanted []engine.Wanted)
 		default:
 			bytes += d.size
 			d.at = l.until // for the same id again
-			all, places = append(all, d), append(places, i)
+			all, indices = append(all, d), append(indices, i)
 		}
 	}
 	err = l.take(ctx, s, all)
 	for n, d := range all {
-		if claimed[places[n]].Died = d.died; !d.died {
-			claimed[places[n]] = engine.Claimed{OK: true, Leased: d.leased}
+		if claimed[indices[n]].Died = d.died; !d.died {
+			claimed[indices[n]] = engine.Claimed{OK: true, Leased: d.leased}
 		}
 	}
 	return claimed, err

@@ -98,7 +98,7 @@ func (e *Engine) open(path string) error {
 		return err
 	}
 	e.writing.SetMaxOpenConns(1)
-	err = e.patiently(ctx, func() error {
+	err = e.retryWhileBusy(ctx, func() error {
 		e.conn, err = e.writing.Conn(ctx)
 		return err
 	})

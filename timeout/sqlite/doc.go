@@ -36,6 +36,6 @@
 // of 16 MB, so nobody waits for all of it.
 //
 // The log of executions has failed attempts. If the topic has a Retain, it has successful ones, too.
-// It begins anew when a task is set. Without a Retain it also begins anew with another life of the
+// It begins anew when a task is set. Without a Retain it also begins anew with another run of the
 // task. It goes with its task. Entries older than the topic's RetainLog are deleted.
 package sqlite

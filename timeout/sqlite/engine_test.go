@@ -72,7 +72,7 @@ func (r *rig) get(id string) engine.Task {
 	return tasks[0]
 }
 
-func (r *rig) expire(ask engine.Ask) engine.Batch {
+func (r *rig) leaseBatch(ask engine.Ask) engine.Batch {
 	r.Helper()
 	ask.Topic = "t"
 	if ask.Node == "" {
@@ -81,7 +81,7 @@ func (r *rig) expire(ask engine.Ask) engine.Batch {
 	if ask.Lease == 0 {
 		ask.Lease = time.Minute
 	}
-	batch, err := r.Expire(context.Background(), ask)
+	batch, err := r.Lease(context.Background(), ask)
 	require.NoError(r.T, err)
 	require.Len(r.T, batch.Settled, len(ask.Settle))
 	return batch
@@ -90,7 +90,7 @@ func (r *rig) expire(ask engine.Ask) engine.Batch {
 // lease leases one task, and checks its id.
 func (r *rig) lease(id string, lease time.Duration) engine.Leased {
 	r.Helper()
-	batch := r.expire(engine.Ask{Max: 1, Lease: lease})
+	batch := r.leaseBatch(engine.Ask{Max: 1, Lease: lease})
 	require.Len(r.T, batch.Leased, 1)
 	require.Equal(r.T, id, batch.Leased[0].ID)
 	return batch.Leased[0]
@@ -98,7 +98,7 @@ func (r *rig) lease(id string, lease time.Duration) engine.Leased {
 
 func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	r.Helper()
-	return r.expire(engine.Ask{Settle: outcomes}).Settled
+	return r.leaseBatch(engine.Ask{Settle: outcomes}).Settled
 }
 
 // bring brings a task into a state, and returns the token of its lease, if it had one.
@@ -253,7 +253,7 @@ func TestBatchesAreOfAnyLength(t *testing.T) {
 	r.set(tasks...)
 	got, err := r.Get(t.Context(), keys)
 	require.NoError(t, err)
-	batch := r.expire(engine.Ask{Max: 1400})
+	batch := r.leaseBatch(engine.Ask{Max: 1400})
 	require.Len(t, batch.Leased, 1400)
 	require.False(t, batch.Next.After(batch.Now))
 	var outcomes []engine.Outcome
@@ -267,7 +267,7 @@ func TestBatchesAreOfAnyLength(t *testing.T) {
 	held, err := r.Extend(t.Context(), tokens, time.Hour)
 	require.NoError(t, err)
 	require.NotContains(t, held, false)
-	batch = r.expire(engine.Ask{Max: 1000, Settle: outcomes})
+	batch = r.leaseBatch(engine.Ask{Max: 1000, Settle: outcomes})
 	require.NotContains(t, batch.Settled, false)
 	require.Len(t, batch.Leased, 100)
 	counts, err := r.Count(t.Context(), "t")
@@ -287,7 +287,7 @@ func TestNothingIsLeasedBeforeItsTime(t *testing.T) {
 	r.set(engine.Task{ID: "x", Due: due})
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		batch := r.expire(engine.Ask{Max: 10})
+		batch := r.leaseBatch(engine.Ask{Max: 10})
 		if len(batch.Leased) == 1 {
 			require.False(t, time.Now().Before(due))
 			require.False(t, batch.Now.Before(due))
@@ -324,7 +324,7 @@ func TestOutcomes(t *testing.T) {
 	second := r.lease("x", time.Minute)
 	require.Equal(t, 2, second.Attempts)
 	require.Greater(t, second.Token.Lease, first.Token.Lease)
-	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true}))
+	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Release: true}))
 	third := r.lease("x", time.Minute)
 	require.Equal(t, 2, third.Attempts)
 	require.Equal(t, "broken", third.Error)
@@ -354,19 +354,19 @@ func TestOutcomes(t *testing.T) {
 	require.Equal(t, 1, r.lease("x", time.Minute).Attempts)
 }
 
-func TestALeaseThatIsOutlived(t *testing.T) {
+func TestALeaseThatExpires(t *testing.T) {
 	r := newRig(t, engine.Topic{Retries: 1})
 	r.set(engine.Task{ID: "x", Due: time.Unix(1, 0)}, engine.Task{ID: "y", Due: time.Unix(2, 0)})
 	r.lease("x", time.Millisecond)
 	time.Sleep(5 * time.Millisecond)
-	batch := r.expire(engine.Ask{Max: 2, Lease: time.Millisecond})
+	batch := r.leaseBatch(engine.Ask{Max: 2, Lease: time.Millisecond})
 	require.Len(t, batch.Leased, 2)
 	require.True(t, batch.Leased[0].Again)
 	require.Equal(t, 2, batch.Leased[0].Attempts)
 	require.Contains(t, batch.Leased[0].Error, "the lease of n ended in attempt 1")
 	require.False(t, batch.Leased[1].Again)
 	time.Sleep(5 * time.Millisecond)
-	batch = r.expire(engine.Ask{Max: 2})
+	batch = r.leaseBatch(engine.Ask{Max: 2})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, "y", batch.Leased[0].ID)
 	require.Equal(t, []engine.Key{key("x")}, batch.Died)
@@ -381,16 +381,16 @@ func TestALeaseThatIsOutlived(t *testing.T) {
 func TestAPausedTopicLeasesNothingAndSettles(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	r.set(engine.Task{ID: "x"}, engine.Task{ID: "y"})
-	leased := r.expire(engine.Ask{Max: 1}).Leased[0]
+	leased := r.leaseBatch(engine.Ask{Max: 1}).Leased[0]
 	_, err := r.Pause(t.Context(), "t", true)
 	require.NoError(t, err)
-	batch := r.expire(engine.Ask{Max: 1, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
+	batch := r.leaseBatch(engine.Ask{Max: 1, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.Equal(t, []bool{true}, batch.Settled)
 	require.Empty(t, batch.Leased)
-	require.Empty(t, r.expire(engine.Ask{Max: 1}).Leased)
+	require.Empty(t, r.leaseBatch(engine.Ask{Max: 1}).Leased)
 	_, err = r.Pause(t.Context(), "t", false)
 	require.NoError(t, err)
-	require.Len(t, r.expire(engine.Ask{Max: 1}).Leased, 1)
+	require.Len(t, r.leaseBatch(engine.Ask{Max: 1}).Leased, 1)
 }
 
 func TestOnlyTheSlotsAskedForAreLeasedFromEvenAfterTheyGrow(t *testing.T) {
@@ -400,18 +400,18 @@ func TestOnlyTheSlotsAskedForAreLeasedFromEvenAfterTheyGrow(t *testing.T) {
 		tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: time.Unix(1, 0)})
 	}
 	r.set(tasks...)
-	for _, leased := range r.expire(engine.Ask{Max: 10, Slots: []int{1, 1, 7, -1}}).Leased {
+	for _, leased := range r.leaseBatch(engine.Ask{Max: 10, Slots: []int{1, 1, 7, -1}}).Leased {
 		require.Equal(t, 1, engine.Slot(leased.ID, 2))
 	}
 	require.Equal(t, 8, r.topic(engine.Topic{Slots: 8}).Slots)
 	require.Equal(t, 8, r.topic(engine.Topic{}).Slots)
 	_, err := r.SetTopic(t.Context(), engine.Topic{Name: "t", Slots: 4}, false)
 	require.ErrorIs(t, err, engine.ErrConflict)
-	for _, leased := range r.expire(engine.Ask{Max: 64, Slots: []int{2, 5}}).Leased {
+	for _, leased := range r.leaseBatch(engine.Ask{Max: 64, Slots: []int{2, 5}}).Leased {
 		require.Contains(t, []int{2, 5}, engine.Slot(leased.ID, 8))
 	}
-	require.Empty(t, r.expire(engine.Ask{Max: 64, Slots: []int{}}).Leased)
-	r.expire(engine.Ask{Max: 64})
+	require.Empty(t, r.leaseBatch(engine.Ask{Max: 64, Slots: []int{}}).Leased)
+	r.leaseBatch(engine.Ask{Max: 64})
 	counts, err := r.Count(t.Context(), "t")
 	require.NoError(t, err)
 	require.Equal(t, engine.Counts{Running: 64}, counts)
@@ -451,20 +451,20 @@ func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
 	}
 }
 
-func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
+func TestMaintenanceDeletesWhatWasKeptForItsTime(t *testing.T) {
 	r := newRig(t, engine.Topic{Retain: time.Hour})
 	for _, state := range states[1:] {
 		r.bring(state.String(), state)
 	}
-	swept, err := r.Upkeep(t.Context())
+	purged, err := r.Maintain(t.Context())
 	require.NoError(t, err)
-	require.False(t, swept.More)
+	require.False(t, purged.More)
 	require.Equal(t, engine.Done, r.get("done").State)
 	log, err := r.Executions(t.Context(), key("done"), 5)
 	require.NoError(t, err)
 	require.Len(t, log, 1, "a topic that retains has the log of what succeeded")
 	r.topic(engine.Topic{})
-	_, err = r.Upkeep(t.Context())
+	_, err = r.Maintain(t.Context())
 	require.NoError(t, err)
 	for _, state := range states[1:] {
 		want := state
@@ -479,7 +479,7 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 }
 
 // One call deletes what has ended in any topic, and counts the dead ones of each. Another process may have dropped one of them.
-func TestUpkeepIsForAllTopics(t *testing.T) {
+func TestMaintenanceIsForAllTopics(t *testing.T) {
 	r := newRig(t, engine.Topic{Retries: -1, MaxDead: 2})
 	for _, name := range []string{"u", "dropped"} {
 		_, err := r.SetTopic(t.Context(), engine.Topic{Name: name, Retries: -1, MaxDead: 1}, false)
@@ -490,10 +490,10 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 		for i := range 4 {
 			last = append(last, engine.Key{Topic: name, ID: fmt.Sprint(i)})
 			r.set(engine.Task{Topic: name, ID: last[len(last)-1].ID, Due: time.Unix(1, 0)})
-			batch, err := r.Expire(t.Context(), engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
+			batch, err := r.Lease(t.Context(), engine.Ask{Topic: name, Node: "n", Max: 1, Lease: time.Minute})
 			require.NoError(t, err)
 			dead := []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Dead, Error: "e"}}
-			batch, err = r.Expire(t.Context(), engine.Ask{Topic: name, Settle: dead})
+			batch, err = r.Lease(t.Context(), engine.Ask{Topic: name, Settle: dead})
 			require.NoError(t, err)
 			require.Equal(t, []bool{true}, batch.Settled)
 		}
@@ -502,9 +502,9 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, r.DropTopic(ended, "dropped"), context.Canceled)
 	require.NoError(t, openEngine(t, r.path).DropTopic(t.Context(), "dropped"))
-	swept, err := r.Upkeep(t.Context())
+	purged, err := r.Maintain(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, engine.Swept{Dead: map[string]int{"t": 2, "u": 3}}, swept)
+	require.Equal(t, engine.Purged{Dead: map[string]int{"t": 2, "u": 3}}, purged)
 	tasks, err := r.Get(t.Context(), last)
 	require.NoError(t, err)
 	for i, task := range tasks {
@@ -517,37 +517,37 @@ func TestUpkeepIsForAllTopics(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want == engine.Dead, len(log) == 1, "the log goes with the task")
 	}
-	swept, err = r.Upkeep(t.Context())
+	purged, err = r.Maintain(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, swept)
+	require.Zero(t, purged)
 }
 
 func TestMembersComeAndGo(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)
-	_, err := r.Beat(t.Context(), engine.Node{Name: "a"}, time.Hour)
+	_, err := r.Heartbeat(t.Context(), engine.Node{Name: "a"}, time.Hour)
 	require.NoError(t, err)
-	second, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{}}, time.Hour)
+	second, err := other.Heartbeat(t.Context(), engine.Node{Name: "b", Topics: []string{}}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, []engine.Node{{Name: "a"}, {Name: "b", Topics: []string{}}}, second.Nodes)
-	same, err := r.Beat(t.Context(), engine.Node{Name: "a"}, time.Hour)
+	same, err := r.Heartbeat(t.Context(), engine.Node{Name: "a"}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, second, same)
-	changed, err := r.Beat(t.Context(), engine.Node{Name: "a", Topics: []string{"t"}}, time.Millisecond)
+	changed, err := r.Heartbeat(t.Context(), engine.Node{Name: "a", Topics: []string{"t"}}, time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, "a", changed.Leader())
 	time.Sleep(5 * time.Millisecond)
-	alone, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{}}, time.Hour)
+	alone, err := other.Heartbeat(t.Context(), engine.Node{Name: "b", Topics: []string{}}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, "b", alone.Leader())
 	require.NoError(t, other.Leave(t.Context(), "b"))
-	back, err := r.Beat(t.Context(), engine.Node{Name: "a"}, time.Hour)
+	back, err := r.Heartbeat(t.Context(), engine.Node{Name: "a"}, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, back.Nodes, 1)
 }
 
-// The attempts of a task begin anew after a failed life, and its log stays.
-func TestTheLogOfAFailedLifeGoesWithItsTask(t *testing.T) {
+// The attempts of a task begin anew after a failed run, and its log stays.
+func TestTheLogOfAFailedRunGoesWithItsTask(t *testing.T) {
 	r := newRig(t, engine.Topic{Slots: 1})
 	key := engine.Key{Topic: "t", ID: "1"}
 	set := func(after time.Duration) {
@@ -562,10 +562,10 @@ func TestTheLogOfAFailedLifeGoesWithItsTask(t *testing.T) {
 		"set": func() { set(time.Hour) },
 	} {
 		set(0)
-		batch, err := r.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute})
+		batch, err := r.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
-		failed := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Anew: true, After: time.Hour, Error: "broken"}
-		_, err = r.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: []engine.Outcome{failed}})
+		failed := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, NewRun: true, After: time.Hour, Error: "broken"}
+		_, err = r.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: []engine.Outcome{failed}})
 		require.NoError(t, err)
 		log, err := r.Executions(t.Context(), key, 10)
 		require.NoError(t, err)

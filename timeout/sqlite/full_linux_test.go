@@ -84,7 +84,7 @@ func (d *disk) finish(e *sqlite.Engine) (done int) {
 	ctx := context.Background()
 	ask := engine.Ask{Topic: "t", Node: "node-1", Max: 100, Lease: time.Minute}
 	for {
-		batch, err := e.Expire(ctx, ask)
+		batch, err := e.Lease(ctx, ask)
 		require.NoError(d.T, err)
 		require.NotContains(d.T, batch.Settled, false)
 		if len(batch.Leased) == 0 {
@@ -127,7 +127,7 @@ func TestAFullDiskTakesNoTasksAndFinishesThoseThatThereAre(t *testing.T) {
 	answers, err = one.Remove(ctx, []engine.Removal{{Key: key("0")}})
 	require.NoError(t, err)
 	require.Equal(t, engine.Pending, answers[0].Was)
-	_, err = one.Beat(ctx, engine.Node{Name: "node-1"}, time.Minute)
+	_, err = one.Heartbeat(ctx, engine.Node{Name: "node-1"}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, n-1, d.finish(one))
 

@@ -74,11 +74,11 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	for i := range 20 {
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: fmt.Sprint(i)}, {Topic: "t", ID: fmt.Sprint(i, "later"), After: time.Hour}})
 		require.NoError(t, err)
-		batch, err := e.Expire(ctx, ask)
+		batch, err := e.Lease(ctx, ask)
 		require.NoError(t, err)
 		ask.Settle = nil
 		for j, leased := range batch.Leased {
-			ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.State(1 + (i+j)%4), Refund: i > 9})
+			ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.State(1 + (i+j)%4), Release: i > 9})
 		}
 		if i%5 == 0 {
 			ask.Settle = nil
@@ -98,7 +98,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	_, err = e.List(ctx, engine.Query{Topic: "t", State: engine.Pending})
 	require.NoError(t, err)
 	for _, slots := range [][]int{nil, {1}} {
-		page, err := e.Upcoming(ctx, "t", slots, time.Now(), "", 5)
+		page, err := e.ScanBefore(ctx, "t", slots, time.Now(), "", 5)
 		require.NoError(t, err)
 		_, err = e.Claim(ctx, "t", "n", page.Wanted, time.Minute)
 		require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.SetTopic(ctx, engine.Topic{Name: "t", RetainLog: time.Millisecond}, false)
 	require.NoError(t, err)
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.NoError(t, err)
 
 	queries := make(map[string]bool)
@@ -205,9 +205,9 @@ func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
 	_, err = e.Remove(ctx, []engine.Removal{{Key: engine.Key{Topic: "t", ID: "0"}}})
 	require.NoError(t, err)
 	for range kept {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
-		_, err = e.Expire(ctx, engine.Ask{Topic: "t", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
+		_, err = e.Lease(ctx, engine.Ask{Topic: "t", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
 		require.NoError(t, err)
 	}
 	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: "again"}})
@@ -219,7 +219,7 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	ctx := t.Context()
 	_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 	require.NoError(t, err)
-	batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+	batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 	until := func() time.Time {
@@ -228,33 +228,33 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 		return tasks[0].Until
 	}
 	before := until()
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.NoError(t, err)
 	require.Equal(t, before, until())
 	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = at + 3600000")
 		return err
 	}))
-	_, err = e.Upkeep(ctx)
+	_, err = e.Maintain(ctx)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Minute), until(), 50*time.Second)
 }
 
 func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
-	for _, refund := range []bool{false, true} {
+	for _, release := range []bool{false, true} {
 		e := openInside(t)
 		ctx := t.Context()
 		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 		require.NoError(t, err)
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
 		require.NoError(t, e.write(ctx, func(s *session) error { // the task was set an hour ahead
 			_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET due = due + 3600000")
 			return err
 		}))
-		again := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Refund: refund}
-		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Settle: []engine.Outcome{again}})
+		again := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Release: release}
+		batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Settle: []engine.Outcome{again}})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1, "the next attempt is due at once")
 	}
@@ -263,14 +263,14 @@ func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
 func TestMembersFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	_, err := e.Beat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
+	_, err := e.Heartbeat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
 	require.NoError(t, err)
 	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, "UPDATE hw_members SET until = until + 3600000")
 		return err
 	}))
 	require.Eventually(t, func() bool {
-		view, err := e.Beat(ctx, engine.Node{Name: "alive"}, time.Minute)
+		view, err := e.Heartbeat(ctx, engine.Node{Name: "alive"}, time.Minute)
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 10*time.Millisecond, "the node that is dead is not a member for an hour")
@@ -287,11 +287,11 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		for range 10 {
-			_, err = e.Expire(ctx, ask)
+			_, err = e.Lease(ctx, ask)
 			require.NoError(t, err)
-			swept, err := e.Upkeep(ctx)
+			purged, err := e.Maintain(ctx)
 			require.NoError(t, err)
-			require.False(t, swept.More)
+			require.False(t, purged.More)
 		}
 		<-e.lock
 	})
@@ -304,7 +304,7 @@ func TestALookThatFindsNothingTakesNoNumber(t *testing.T) {
 	answers, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
 	require.NoError(t, err)
 	for range 3 {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
 	}
@@ -314,11 +314,11 @@ func TestALookThatFindsNothingTakesNoNumber(t *testing.T) {
 	require.Equal(t, answers[0].Version, number)
 }
 
-func FuzzPlace(f *testing.F) {
-	f.Add(place{1, 2}.String())
+func FuzzPosition(f *testing.F) {
+	f.Add(position{1, 2}.String())
 	f.Add("////")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePlace(text)
+		p, err := parsePosition(text)
 		if err != nil {
 			require.ErrorIs(t, err, engine.ErrArgument)
 		} else if text != "" {
@@ -340,11 +340,11 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	slot := engine.Slot("{all in one}", engine.DefaultSlots)
 	other := []int{(slot + 1) % engine.DefaultSlots}
 
-	batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+	batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour+(lookAhead-1)*time.Second), batch.Next, time.Minute, "there is nothing before the last that was seen")
 
-	batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
+	batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
 
@@ -362,17 +362,17 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: mine}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
 		return err == nil && len(batch.Leased) == 1 && batch.Leased[0].ID == mine
 	}, time.Minute, 5*time.Millisecond, "what is due is found behind all that is due in another slot")
 
-	batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % engine.DefaultSlots}})
+	batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % engine.DefaultSlots}})
 	require.NoError(t, err)
 	require.True(t, batch.Next.IsZero() || batch.Next.After(batch.Now))
 }
 
-// Each call of Upkeep looks at all topics. With very many of them that takes longer than a deletion.
-func TestUpkeepServesManyTopicsInOneCall(t *testing.T) {
+// Each call of Maintain looks at all topics. With very many of them that takes longer than a deletion.
+func TestMaintenanceServesManyTopicsInOneCall(t *testing.T) {
 	e, ctx := openInside(t), t.Context()
 	require.NoError(t, e.write(ctx, func(s *session) error {
 		_, err := s.ExecContext(ctx, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
@@ -383,9 +383,9 @@ func TestUpkeepServesManyTopicsInOneCall(t *testing.T) {
 		_, err = s.ExecContext(ctx, "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version) SELECT no, 'x', 0, 3, 1, 1, 1 FROM hw_topics")
 		return err
 	}))
-	swept, err := e.Upkeep(ctx)
+	purged, err := e.Maintain(ctx)
 	require.NoError(t, err)
-	require.False(t, swept.More)
+	require.False(t, purged.More)
 	left, err := column[int64](ctx, e.reader, "SELECT count(*) FROM hw_tasks")
 	require.NoError(t, err)
 	require.Equal(t, []int64{0}, left)

@@ -76,19 +76,19 @@ func count(ctx context.Context, s *session, t *topic) (counts engine.Counts, err
 	return counts, err
 }
 
-// place is the end of a page, in the order of the index.
-type place struct{ at, seq int64 }
+// position is the end of a page, in the order of the index.
+type position struct{ at, seq int64 }
 
-func (p place) String() string { return cursor.Write(p.at, strconv.FormatInt(p.seq, 10)) }
+func (p position) String() string { return cursor.Write(p.at, strconv.FormatInt(p.seq, 10)) }
 
-func (p place) compare(other place) int {
+func (p position) compare(other position) int {
 	return cmp.Or(cmp.Compare(p.at, other.at), cmp.Compare(p.seq, other.seq))
 }
 
-// parsePlace reads a cursor. An empty cursor is before everything.
-func parsePlace(text string) (place, error) {
+// parsePosition reads a cursor. An empty cursor is before everything.
+func parsePosition(text string) (position, error) {
 	at, rest, err := cursor.Read(text)
-	p := place{at, -1}
+	p := position{at, -1}
 	if err != nil || text == "" {
 		return p, err
 	}
@@ -104,7 +104,7 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if err := query.Check(); err != nil {
 		return engine.Page{}, err
 	}
-	from, err := parsePlace(query.Cursor)
+	from, err := parsePosition(query.Cursor)
 	if err != nil {
 		return engine.Page{}, err
 	}
@@ -147,7 +147,7 @@ var (
 )
 
 // list returns a page in the order of the index. It ends before the first moved task, and tells of it: the task comes later.
-func list(ctx context.Context, s *session, t *topic, query engine.Query, from place) (page engine.Page, moved bool, err error) {
+func list(ctx context.Context, s *session, t *topic, query engine.Query, from position) (page engine.Page, moved bool, err error) {
 	bytes, last, text := 0, from, listQuery
 	if query.OmitPayload {
 		text = briefListQuery
@@ -162,15 +162,15 @@ func list(ctx context.Context, s *session, t *topic, query engine.Query, from pl
 			page.Next = last.String()
 			return errEnough
 		}
-		page.Tasks, last = append(page.Tasks, r.Task), place{r.at, r.seq}
+		page.Tasks, last = append(page.Tasks, r.Task), position{r.at, r.seq}
 		return nil
 	})
 	return page, moved, err
 }
 
-// upcomingQuery merges both states, each in the order of the index. A task moved to a later time
-// keeps its earlier place there.
-func upcomingQuery(condition string) string {
+// scanQuery merges both states, each in the order of the index. A task moved to a later time
+// keeps its earlier position there.
+func scanQuery(condition string) string {
 	half := func(state, time string) string {
 		return "SELECT id, version, " + time + ", at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
 			" AND (at, seq) > (?2, ?3) AND at < ?4 AND " + time + " < ?4" + condition
@@ -178,17 +178,17 @@ func upcomingQuery(condition string) string {
 	return half("1", "max(at, due)") + " UNION ALL " + half("2", "at") + " ORDER BY at, seq LIMIT ?5 + 0"
 }
 
-// Upcoming implements engine.Primary. The earliest tasks come first, over all slots. Moved tasks
+// ScanBefore implements engine.Primary. The earliest tasks come first, over all slots. Moved tasks
 // come at their earlier times.
-func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.UpcomingPage, err error) {
-	from, err := parsePlace(cursor)
+func (e *Engine) ScanBefore(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.ScanPage, err error) {
+	from, err := parsePosition(cursor)
 	if err != nil {
 		return page, err
 	}
 	if limit < 1 {
 		return page, fmt.Errorf("%w: limit %d of a page, must be positive", engine.ErrArgument, limit)
 	}
-	return call(ctx, e, "reading what is due soon", func() (page engine.UpcomingPage, err error) {
+	return call(ctx, e, "scanning a topic", func() (page engine.ScanPage, err error) {
 		t, err := existing(ctx, e.reader, topic)
 		if err != nil {
 			return page, err
@@ -199,8 +199,8 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 				t.no, now(), lookAhead, engine.Millis(until)) // the page is right without it
 		}
 		condition, args := inSlots(t, slots, t.no, from.at, from.seq, engine.Millis(until), limit+1)
-		var last place
-		err = each(ctx, e.reader, upcomingQuery(condition), args, func(rows *sql.Rows) error {
+		var last position
+		err = each(ctx, e.reader, scanQuery(condition), args, func(rows *sql.Rows) error {
 			if len(page.Wanted) == limit {
 				page.Next, page.Until = last.String(), time.UnixMilli(last.at)
 				return nil

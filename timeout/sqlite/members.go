@@ -10,14 +10,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Beat implements engine.Members.
-func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
-	return transaction(ctx, e, "beating", func(ctx context.Context, s *session) (engine.View, error) {
-		return beat(ctx, s, node, engine.CeilMillis(ttl))
+// Heartbeat implements engine.Members.
+func (e *Engine) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	return transaction(ctx, e, "heartbeat", func(ctx context.Context, s *session) (engine.View, error) {
+		return heartbeat(ctx, s, node, engine.CeilMillis(ttl))
 	})
 }
 
-func beat(ctx context.Context, s *session, node engine.Node, ttl int64) (engine.View, error) {
+func heartbeat(ctx context.Context, s *session, node engine.Node, ttl int64) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics) // nil is null
 	if err != nil {
 		return engine.View{}, err

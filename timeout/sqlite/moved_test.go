@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// moveAway sets tasks due at an instant, and moves them an hour away. They keep their places.
+// moveAway sets tasks due at an instant, and moves them an hour away. They keep their positions.
 func (r *rig) moveAway(n int, due time.Time) {
 	r.Helper()
 	tasks, moves := make([]engine.Task, n), make([]engine.Move, n)
@@ -45,7 +45,7 @@ func TestWhatIsDueBehindMovedTasksIsFoundAtOnce(t *testing.T) {
 	require.Equal(t, "due", leased[0].ID)
 }
 
-func TestUpcomingFilesMovedTasksAgain(t *testing.T) {
+func TestAScanFilesMovedTasksAgain(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	due := time.Now().Add(100 * time.Millisecond)
 	r.moveAway(10, due)
@@ -53,7 +53,7 @@ func TestUpcomingFilesMovedTasksAgain(t *testing.T) {
 	_, err := r.Move(t.Context(), []engine.Move{{Key: key("soon"), After: 2 * time.Second}})
 	require.NoError(t, err)
 	time.Sleep(time.Until(due.Add(10 * time.Millisecond)))
-	page, err := r.Upcoming(t.Context(), "t", nil, time.Now().Add(5*time.Second), "", 1000)
+	page, err := r.ScanBefore(t.Context(), "t", nil, time.Now().Add(5*time.Second), "", 1000)
 	require.NoError(t, err)
 	require.Len(t, page.Wanted, 2)
 

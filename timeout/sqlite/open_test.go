@@ -83,7 +83,7 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	topics, err := e.Topics(t.Context())
 	require.NoError(t, err)
 	require.Len(t, topics, 1)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "a", Max: 2, Lease: time.Minute})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "a", Max: 2, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 2)
 	for _, leased := range batch.Leased {
@@ -94,7 +94,7 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 		}
 	}
 	for range 2 {
-		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: "1"}, time.Minute)
+		view, err := e.Heartbeat(t.Context(), engine.Node{Name: "a", Run: "1"}, time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, []engine.Node{{Name: "a"}}, view.Nodes)
 		require.Empty(t, view.Other, "a member of an earlier version has no run")
@@ -155,15 +155,15 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 		"Replay":     func() error { _, err := e.Replay(ctx, keys); return err },
 		"Get":        func() error { _, err := e.Get(ctx, keys); return err },
 		"List":       func() error { _, err := e.List(ctx, engine.Query{Topic: "t", State: 1}); return err },
-		"Expire":     func() error { _, err := e.Expire(ctx, engine.Ask{Topic: "t"}); return err },
+		"Lease":      func() error { _, err := e.Lease(ctx, engine.Ask{Topic: "t"}); return err },
 		"Extend":     func() error { _, err := e.Extend(ctx, nil, time.Second); return err },
-		"Upkeep":     func() error { _, err := e.Upkeep(ctx); return err },
-		"Beat":       func() error { _, err := e.Beat(ctx, engine.Node{Name: "n"}, time.Second); return err },
+		"Maintain":   func() error { _, err := e.Maintain(ctx); return err },
+		"Heartbeat":  func() error { _, err := e.Heartbeat(ctx, engine.Node{Name: "n"}, time.Second); return err },
 		"Leave":      func() error { return e.Leave(ctx, "n") },
 		"Now":        func() error { _, err := e.Now(ctx); return err },
 		"Executions": func() error { _, err := e.Executions(ctx, key("x"), 1); return err },
 		"Claim":      func() error { _, err := e.Claim(ctx, "t", "n", nil, time.Second); return err },
-		"Upcoming":   func() error { _, err := e.Upcoming(ctx, "t", nil, time.Now(), "", 1); return err },
+		"ScanBefore": func() error { _, err := e.ScanBefore(ctx, "t", nil, time.Now(), "", 1); return err },
 	} {
 		require.ErrorIs(t, call(), engine.ErrClosed, name)
 	}
@@ -190,7 +190,7 @@ func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 30*time.Second)
 	require.Equal(t, engine.None, r.get("x").State, "reading goes on")
-	require.Empty(t, r.expire(engine.Ask{Max: 1}).Leased, "and so does looking for what is due")
+	require.Empty(t, r.leaseBatch(engine.Ask{Max: 1}).Leased, "and so does looking for what is due")
 
 	done := make(chan error)
 	go func() {

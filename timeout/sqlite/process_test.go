@@ -65,7 +65,7 @@ func child(path, name string) error {
 		for i, answer := range answers {
 			fmt.Fprintf(out, "set %s %d\n", tasks[i].ID, answer.Version)
 		}
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: name, Max: 40, Lease: time.Hour})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Node: name, Max: 40, Lease: time.Hour})
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func child(path, name string) error {
 		if err := out.Flush(); err != nil { // a kill can come after the settling and before its report
 			return err
 		}
-		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Node: name, Settle: settle})
+		batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Node: name, Settle: settle})
 		if err != nil {
 			return err
 		}

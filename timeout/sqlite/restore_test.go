@@ -45,7 +45,7 @@ func (s *seen) use(e *sqlite.Engine) {
 			s.give(set[i].Version, fmt.Sprintf("set %d of round %d", i, round))
 			s.give(moved[i].Version, fmt.Sprintf("move %d of round %d", i, round))
 		}
-		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: "n", Max: len(tasks), Lease: time.Hour})
+		batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Node: "n", Max: len(tasks), Lease: time.Hour})
 		require.NoError(s.T, err)
 		require.Len(s.T, batch.Leased, len(tasks))
 		s.give(batch.Leased[0].Token.Lease, fmt.Sprint("lease of round ", round))
@@ -84,7 +84,7 @@ func TestNoNumberIsGivenTwiceThoughCommitsAreLost(t *testing.T) {
 			stale = append(stale, engine.Outcome{Token: token, As: engine.Done})
 		}
 		s.use(e)
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: stale})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: stale})
 		require.NoError(t, err)
 		require.NotContains(t, batch.Settled, true, "an old token matches a new lease")
 	}

@@ -121,7 +121,7 @@ func (e *Engine) transact(ctx context.Context, do func(*session) error) error {
 		_, err := e.writer.ExecContext(background, "BEGIN IMMEDIATE")
 		return err
 	}
-	if err := e.patiently(ctx, begin); err != nil {
+	if err := e.retryWhileBusy(ctx, begin); err != nil {
 		return err
 	}
 	committed := false
@@ -140,8 +140,8 @@ func (e *Engine) transact(ctx context.Context, do func(*session) error) error {
 	return err
 }
 
-// patiently repeats try while another process writes, for BusyTimeout at most.
-func (e *Engine) patiently(ctx context.Context, try func() error) error {
+// retryWhileBusy repeats try while another process writes, for BusyTimeout at most.
+func (e *Engine) retryWhileBusy(ctx context.Context, try func() error) error {
 	deadline := time.Now().Add(e.cfg.BusyTimeout)
 	for {
 		if err := ctx.Err(); err != nil {

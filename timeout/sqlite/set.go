@@ -34,24 +34,24 @@ func inChunks[T, R any](ctx context.Context, e *Engine, write writing, what stri
 	})
 }
 
-// byTopic calls do once for each topic of the things, with their places, and with their ids in the same order. The topic is
-// nil if it does not exist.
-func byTopic[T any](ctx context.Context, s *session, things []T, keyOf func(T) engine.Key, do func(t *topic, places []int, ids []string) error) error {
-	places, ids := make(map[string][]int, 1), make(map[string][]string, 1)
+// byTopic calls do once for each topic of the things, with their indices, and with their ids in the same order. The
+// topic is nil if it does not exist.
+func byTopic[T any](ctx context.Context, s *session, things []T, keyOf func(T) engine.Key, do func(t *topic, indices []int, ids []string) error) error {
+	indices, ids := make(map[string][]int, 1), make(map[string][]string, 1)
 	var names []string
 	for i, thing := range things {
 		key := keyOf(thing)
-		if places[key.Topic] == nil {
+		if indices[key.Topic] == nil {
 			names = append(names, key.Topic)
 		}
-		places[key.Topic], ids[key.Topic] = append(places[key.Topic], i), append(ids[key.Topic], key.ID)
+		indices[key.Topic], ids[key.Topic] = append(indices[key.Topic], i), append(ids[key.Topic], key.ID)
 	}
 	for _, name := range names {
 		t, err := topicOf(ctx, s, name)
 		if err != nil {
 			return err
 		}
-		if err := do(t, places[name], ids[name]); err != nil {
+		if err := do(t, indices[name], ids[name]); err != nil {
 			return err
 		}
 	}
@@ -65,9 +65,9 @@ func set(ctx context.Context, s *session, tasks []engine.Task) ([]engine.Answer,
 		return nil, err
 	}
 	at := now()
-	err = byTopic(ctx, s, tasks, engine.Task.Key, func(t *topic, places []int, ids []string) error {
+	err = byTopic(ctx, s, tasks, engine.Task.Key, func(t *topic, indices []int, ids []string) error {
 		if t == nil {
-			for _, i := range places {
+			for _, i := range indices {
 				answers[i].Err = noTopic(tasks[i].Topic)
 			}
 			return nil
@@ -76,16 +76,16 @@ func set(ctx context.Context, s *session, tasks []engine.Task) ([]engine.Answer,
 		if err != nil {
 			return err
 		}
-		return setIn(ctx, s, t, tasks, places, there, version, at, answers)
+		return setIn(ctx, s, t, tasks, indices, there, version, at, answers)
 	})
 	return answers, err
 }
 
-// setIn sets the tasks of one topic. The version of a task is version plus its place.
-func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, places []int, there map[string]*found, version, at int64, answers []engine.Answer) error {
-	last := make(map[string]int, len(places)) // by id: place of the stored task
-	var stale []string                        // ids with a log
-	for _, i := range places {
+// setIn sets the tasks of one topic. The version of a task is version plus its index.
+func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, indices []int, there map[string]*found, version, at int64, answers []engine.Answer) error {
+	last := make(map[string]int, len(indices)) // by id: index of the stored task
+	var stale []string                         // ids with a log
+	for _, i := range indices {
 		task := &tasks[i]
 		before := there[task.ID]
 		answers[i] = before.answer()
@@ -101,7 +101,7 @@ func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, place
 		last[task.ID] = i
 	}
 	values := make([]any, 0, setColumns*len(last))
-	for _, i := range places {
+	for _, i := range indices {
 		if where, ok := last[tasks[i].ID]; ok && where == i {
 			values = appendValues(values, t, &tasks[i], answers[i], at)
 		}

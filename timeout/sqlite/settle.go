@@ -97,21 +97,21 @@ func settle(ctx context.Context, s *session, t *topic, outcomes []engine.Outcome
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles a failed attempt, one that is handed back, or the last one of a life. Unless another life begins, the action time
-// is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task would wait for
-// the action time again.
+// fail settles a failed attempt, one that is released, or the last one of a run. Unless another run begins, the action
+// time is not after the time of the next attempt, even if the clock was stepped back meanwhile. Otherwise the task
+// would wait for the action time again.
 func fail(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	state, until, logs, change := outcome.As, at, true, "due = min(due, ?2), error = ?3"
 	if state == engine.Pending {
 		until = outcome.DueAt(at)
 	}
 	switch {
-	case state == engine.Pending && outcome.Anew:
+	case state == engine.Pending && outcome.NewRun:
 		change = "due = ?2, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3"
 		if outcome.As = engine.Dead; outcome.Error == "" {
 			outcome.As, logs = engine.Done, t.Retain > 0
 		}
-	case state == engine.Pending && outcome.Refund:
+	case state == engine.Pending && outcome.Release:
 		change, logs = "due = min(due, ?2), attempts = attempts - 1", false
 	}
 	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, lease = 0, "+change+" WHERE seq = ?4", int64(state), until, outcome.Error, h.seq)

@@ -38,7 +38,7 @@ func (r *stepped) lease(id string) {
 	slots := []int{engine.Slot(id, engine.DefaultSlots)}
 	_, err := r.other.Set(r.Context(), []engine.Task{{Topic: "t", ID: id}})
 	require.NoError(r, err)
-	batch, err := r.other.Expire(r.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Slots: slots})
+	batch, err := r.other.Lease(r.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Slots: slots})
 	require.NoError(r, err)
 	require.Len(r, batch.Leased, 1)
 }
@@ -65,11 +65,11 @@ func (r *stepped) all(query string) (times []time.Time) {
 	return times
 }
 
-func TestUpkeepThatWaitsForItsTurnShortensNoLeaseMadeMeanwhile(t *testing.T) {
+func TestMaintenanceThatWaitsForItsTurnShortensNoLeaseMadeMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStepped(t)
 		r.meanwhile(func(ctx context.Context) error {
-			_, err := r.e.Upkeep(ctx)
+			_, err := r.e.Maintain(ctx)
 			return err
 		})
 		end := time.Now().Add(time.Minute)
@@ -84,7 +84,7 @@ func TestALeaseThatEndsBeforeTheActionTimeIsFound(t *testing.T) {
 		set, err := e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "x"}})
 		require.NoError(t, err)
 		ask := engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Second}
-		batch, err := e.Expire(t.Context(), ask)
+		batch, err := e.Lease(t.Context(), ask)
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)
 		require.NoError(t, e.write(t.Context(), func(s *session) error {
@@ -92,10 +92,10 @@ func TestALeaseThatEndsBeforeTheActionTimeIsFound(t *testing.T) {
 			return err
 		}))
 		ends := batch.Leased[0].Until
-		batch, err = e.Expire(t.Context(), ask)
+		batch, err = e.Lease(t.Context(), ask)
 		require.NoError(t, err)
 		require.True(t, batch.Next.Equal(ends), "%v, must be %v", batch.Next, ends)
-		page, err := e.Upcoming(t.Context(), "t", nil, ends.Add(time.Second), "", 10)
+		page, err := e.ScanBefore(t.Context(), "t", nil, ends.Add(time.Second), "", 10)
 		require.NoError(t, err)
 		require.Equal(t, []engine.Wanted{{ID: "x", Version: set[0].Version, At: ends}}, page.Wanted)
 		time.Sleep(time.Second)

@@ -125,7 +125,7 @@ func topics(ctx context.Context, s *session) ([]*topic, error) {
 }
 
 // DropTopic implements engine.Engine. The topic is gone at once. Its tasks are deleted in many
-// short transactions. If ctx ends before that, Upkeep deletes the rest.
+// short transactions. If ctx ends before that, Maintain deletes the rest.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	_, err := call(ctx, e, "dropping topic "+name, func() (int, error) {
 		left, err := within(ctx, e.write, func(ctx context.Context, s *session) (int, error) {

@@ -24,17 +24,17 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 	return inChunks(ctx, e, e.write, "replaying tasks", keys, replay)
 }
 
-// change calls do for the existing tasks of each topic, with their places. If a key comes again, do gets the same found, with
-// its own changes.
-func change[T any](ctx context.Context, s *session, things []T, keyOf func(T) engine.Key, do func(t *topic, places []int, there []*found) error) error {
-	return byTopic(ctx, s, things, keyOf, func(t *topic, places []int, ids []string) error {
+// change calls do for the existing tasks of each topic, with their indices. If a key comes again, do gets the same
+// found, with its own changes.
+func change[T any](ctx context.Context, s *session, things []T, keyOf func(T) engine.Key, do func(t *topic, indices []int, there []*found) error) error {
+	return byTopic(ctx, s, things, keyOf, func(t *topic, indices []int, ids []string) error {
 		if t == nil {
 			return nil
 		}
 		all, err := find(ctx, s, t.no, ids)
 		var existing []int
 		var there []*found
-		for n, i := range places {
+		for n, i := range indices {
 			if f := all[ids[n]]; f != nil {
 				existing, there = append(existing, i), append(there, f)
 			}
@@ -61,12 +61,12 @@ func move(ctx context.Context, s *session, moves []engine.Move) ([]engine.Answer
 		return nil, err
 	}
 	at := now()
-	err = byTopic(ctx, s, moves, func(m engine.Move) engine.Key { return m.Key }, func(t *topic, places []int, _ []string) error {
+	err = byTopic(ctx, s, moves, func(m engine.Move) engine.Key { return m.Key }, func(t *topic, indices []int, _ []string) error {
 		if t == nil {
 			return nil
 		}
 		var others []string
-		for _, i := range places {
+		for _, i := range indices {
 			due, version := moves[i].DueAt(at), version+int64(i)
 			moved, err := affect(ctx, s, moveLater, due, version, t.no, moves[i].ID, moves[i].Version)
 			if err == nil && moved == 0 {
@@ -85,7 +85,7 @@ func move(ctx context.Context, s *session, moves []engine.Move) ([]engine.Answer
 			return nil
 		}
 		there, err := find(ctx, s, t.no, others)
-		for _, i := range places {
+		for _, i := range indices {
 			if answers[i].Was == engine.None {
 				answers[i] = there[moves[i].ID].answer()
 			}
@@ -98,12 +98,12 @@ func move(ctx context.Context, s *session, moves []engine.Move) ([]engine.Answer
 func remove(ctx context.Context, s *session, removals []engine.Removal) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(removals))
 	at := now()
-	err := change(ctx, s, removals, func(r engine.Removal) engine.Key { return r.Key }, func(t *topic, places []int, there []*found) error {
+	err := change(ctx, s, removals, func(r engine.Removal) engine.Key { return r.Key }, func(t *topic, indices []int, there []*found) error {
 		var gone []int64
 		var logged []string
 		for n, f := range there {
-			answer := &answers[places[n]]
-			if !removals[places[n]].Removes(f.state, f.version) {
+			answer := &answers[indices[n]]
+			if !removals[indices[n]].Removes(f.state, f.version) {
 				*answer = f.answer()
 				continue
 			}
@@ -145,14 +145,14 @@ func replay(ctx context.Context, s *session, keys []engine.Key) ([]engine.Answer
 		return nil, err
 	}
 	at := now()
-	err = change(ctx, s, keys, func(k engine.Key) engine.Key { return k }, func(_ *topic, places []int, there []*found) error {
+	err = change(ctx, s, keys, func(k engine.Key) engine.Key { return k }, func(_ *topic, indices []int, there []*found) error {
 		for n, f := range there {
-			answer := &answers[places[n]]
+			answer := &answers[indices[n]]
 			*answer = f.answer()
 			if f.state != engine.Dead {
 				continue
 			}
-			f.state, f.due, f.version = engine.Pending, at, version+int64(places[n])
+			f.state, f.due, f.version = engine.Pending, at, version+int64(indices[n])
 			answer.Version, answer.Due = f.version, time.UnixMilli(at)
 			if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, calls = calls + attempts, failures = failures + attempts, attempts = 0, lease = 0 WHERE seq = ?4",
 				int64(engine.Pending), at, f.version, f.seq); err != nil {
@@ -171,11 +171,11 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 		for i, key := range keys {
 			tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
 		}
-		return tasks, byTopic(ctx, e.reader, keys, func(k engine.Key) engine.Key { return k }, func(t *topic, places []int, ids []string) error {
+		return tasks, byTopic(ctx, e.reader, keys, func(k engine.Key) engine.Key { return k }, func(t *topic, indices []int, ids []string) error {
 			if t == nil {
 				return nil
 			}
-			there := make(map[string]engine.Task, len(places))
+			there := make(map[string]engine.Task, len(indices))
 			for part := range slices.Chunk(ids, chunk) {
 				err := each(ctx, e.reader, "SELECT "+columns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
 					[]any{t.no, array(part)}, func(rows *sql.Rows) error {
@@ -187,7 +187,7 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 					return err
 				}
 			}
-			for _, i := range places {
+			for _, i := range indices {
 				if task, ok := there[tasks[i].ID]; ok {
 					tasks[i] = task
 				}

@@ -15,7 +15,7 @@ const (
 )
 
 // Wake implements engine.Waker. SQLite counts the changes of other connections (PRAGMA
-// data_version). Beats and Ready are changes, too, so Wake also looks whether anybody has taken a
+// data_version). Heartbeats and Ready are changes, too, so Wake also looks whether anybody has taken a
 // number. Then it wakes the topics whose first task waits for an earlier time than before, and those
 // with a task due within five seconds: a center that listens asks as often by itself. A program with
 // the file to itself is not woken by its own changes, because its center knows of them. If two centers

@@ -70,7 +70,7 @@ func TestEachFigureOfANodeIsThereOnce(t *testing.T) {
 	require.EqualValues(t, s.Done, got["done_total"])
 	require.EqualValues(t, s.Rescued, got["rescued_total"])
 	require.EqualValues(t, s.Pulled, got["pulled_total"])
-	require.EqualValues(t, s.Swept, got["swept_dead_total"])
+	require.EqualValues(t, s.Purged, got["purged_dead_total"])
 }
 
 // A center with a topic shows both its own figures and the engine's.

@@ -255,7 +255,7 @@ func (e *toy) List(ctx context.Context, query engine.Query) (engine.Page, error)
 	})
 }
 
-func (e *toy) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e *toy) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return in(ctx, e, ask.Topic, func(topic engine.Topic, now time.Time) engine.Batch {
 		batch := engine.Batch{Now: now.Truncate(time.Millisecond)}
 		for _, outcome := range ask.Settle {
@@ -265,7 +265,7 @@ func (e *toy) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) 
 			return batch
 		}
 		for _, task := range e.among(topic, ask.Slots, engine.Pending, engine.Running) {
-			if len(batch.Leased) == ask.Max || now.Sub(task.Until) < ask.Late {
+			if len(batch.Leased) == ask.Max || now.Sub(task.Until) < ask.OverdueBy {
 				batch.Next = cmp.Or(batch.Next, task.Until)
 				continue
 			}
@@ -317,13 +317,13 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 	case outcome.As == engine.Dead:
 		task.fail(outcome.Error)
 		e.end(task, engine.Dead, now)
-	case outcome.Anew:
+	case outcome.NewRun:
 		task.Error, task.Node, task.Attempts = "", "", 0
 		if outcome.Error != "" {
 			task.fail(outcome.Error)
 		}
 		task.wait(due)
-	case outcome.Refund:
+	case outcome.Release:
 		task.Attempts, task.Calls = task.Attempts-1, task.Calls-1
 		task.State, task.Until = engine.Pending, time.UnixMilli(due)
 	default:
@@ -333,8 +333,8 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 	return held
 }
 
-func (e *toy) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return call(ctx, e, func(now time.Time) (swept engine.Swept, _ error) {
+func (e *toy) Maintain(ctx context.Context) (engine.Purged, error) {
+	return call(ctx, e, func(now time.Time) (purged engine.Purged, _ error) {
 		maps.DeleteFunc(e.tasks, func(key engine.Key, t *task) bool {
 			return (t.State == engine.Done || t.State == engine.Removed) && now.Sub(t.Until) >= e.topics[key.Topic].Retain
 		})
@@ -343,11 +343,11 @@ func (e *toy) Upkeep(ctx context.Context) (engine.Swept, error) {
 			for i, task := range dead {
 				if now.Sub(task.Until) >= topic.RetainDead || topic.MaxDead >= 0 && len(dead)-i > topic.MaxDead {
 					delete(e.tasks, task.Key())
-					swept.AddDead(name, 1)
+					purged.AddDead(name, 1)
 				}
 			}
 		}
-		return swept, nil
+		return purged, nil
 	})
 }
 
@@ -364,14 +364,14 @@ func (e *toy) Close() error {
 	return nil
 }
 
-// member is a node, with the Run of its last beat.
+// member is a node, with the Run of its last heartbeat.
 type member struct {
 	engine.Node
 	ttl time.Duration
-	end time.Time // of its life, without another beat
+	end time.Time // of its life, without another heartbeat
 }
 
-func (e *toy) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (e *toy) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	return call(ctx, e, func(now time.Time) (view engine.View, _ error) {
 		e.nodes = slices.DeleteFunc(e.nodes, func(m member) bool { return !m.end.After(now) })
 		at := slices.IndexFunc(e.nodes, func(m member) bool { return m.Name == node.Name })

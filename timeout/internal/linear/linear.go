@@ -16,19 +16,19 @@ type Call[In, Out any] struct {
 	Answer     Out
 }
 
-// Verdict is what Check found.
-type Verdict int
+// Result is what Check found.
+type Result int
 
 // What Check can find.
 const (
-	Unknown    Verdict = iota // the search took too many steps
-	Explained                 // some order explains all answers
-	Impossible                // no order does
+	Unknown    Result = iota // the search took too many steps
+	Explained                // some order explains all answers
+	Impossible               // no order does
 )
 
 // Check looks for an order of the calls. next returns whether a state allows an answer, and the
 // state after the call. Check gives up after the given number of steps.
-func Check[S comparable, In, Out any](initial S, next func(S, In, Out) (bool, S), calls []Call[In, Out], steps int) Verdict {
+func Check[S comparable, In, Out any](initial S, next func(S, In, Out) (bool, S), calls []Call[In, Out], steps int) Result {
 	s := search[S, In, Out]{
 		calls: calls, next: next, steps: steps,
 		placed: make([]byte, (len(calls)+7)/8), left: len(calls), seen: map[visited[S]]bool{},

@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		calls []call
-		want  linear.Verdict
+		want  linear.Result
 	}{
 		"nothing":                         {nil, linear.Explained},
 		"the first value":                 {[]call{read(1, 2, 0)}, linear.Explained},

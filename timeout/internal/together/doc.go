@@ -42,14 +42,14 @@
 //   - D17 message queues: `TestAStreamGetsThePayloadAndAllThatIsPromised`
 //   - D18 flow control: `TestNoMoreThanConcurrencyRunAndNoMoreThanRateBegin`, `TestADeadTargetGetsFewCallsAndHoldsUpNobody`
 //   - E1, E3, F-10 attempts: enginetest: `NothingIsEarly`, `Attempts`
-//   - E2 shards: `TestTwoDatabasesDoWhatEveryEngineMust`, `TestPlacesAreForEver`,
+//   - E2 shards: `TestTwoDatabasesDoWhatEveryEngineMust`, `TestTheShardOfATaskIsForEver`,
 //     `TestAServerThatIsAwayHoldsUpOnlyWhatItHas`, `TestAnotherListOfShardsIsRefused`
 //   - E6 large tables: `TestEveryStatementUsesTheIndexThatItIsFor`, `TestWhatWaitsInOtherSlotsIsNotReadToTheEnd`
 //   - F-1 index and primary: `TestRedisInFrontOfATableDoesWhatEveryEngineMust`, `TestTwoWithRedisInFrontOfPostgres`
 //   - F-2, F-3 topics, slots: enginetest: `Topics`, `Slots`; `TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces`
 //   - F-11 at least once: `TestAHundredRandomKillsLoseNothing`
-//   - `Again`: enginetest: `Anew`, `LogAnew`; `TestAgainRunsATaskAsIfItWereSetAnew`,
-//     `TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew`, `TestAgainWithADelayOutOfRangeIsAFailure`
+//   - `Again`: enginetest: `NewRun`, `LogNewRun`; `TestAgainRunsATaskAsIfItWereSetAnew`,
+//     `TestATaskSetOrRemovedWhileItRunsHasNoNewRun`, `TestAgainWithADelayOutOfRangeIsAFailure`
 //   - `Topic.Every`: enginetest: `Every`; `TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow`,
 //     `TestAPeriodicTaskEndsOnlyForAReason`, `TestAPeriodicTaskRunsAtItsTimesHoweverLongARunTakes`,
 //     `TestARunThatFailsForTheLastTimeIsCountedAndTheNextComesAtItsTime`, `TestARunThatKillsItsNodesIsGivenUpToo`,
@@ -59,7 +59,7 @@
 //   - limits of all nodes: `TestThePartsOfALimitAreTheWhole`, `TestAllNodesTogetherKeepTheGlobalLimits`,
 //     `TestAllNodesTogetherKeepTheGlobalRate`, `TestWhileSlotsChangeHandsAtMostTwiceTheLimitRuns`,
 //     `TestANodeWithAnOldViewGetsNothingOfATopicWithAGlobalLimit`, `TestARescueKeepsTheGlobalLimit`,
-//     `TestTheGlobalLimitHoldsWhileTheBeatsOfANodeFail`, `TestTheGlobalLimitHoldsWhileANodeIsStopped`,
+//     `TestTheGlobalLimitHoldsWhileTheHeartbeatsOfANodeFail`, `TestTheGlobalLimitHoldsWhileANodeIsStopped`,
 //     `TestTheGlobalLimitHoldsWhileNodesComeAndGo`, `TestALimitForAllNodesHoldsWithAndWithoutAnIndex`
 //   - priorities: `TestTopicsUseThePlacesByTheirPriorities`, `TestNoTopicStarves`,
 //     `TestANodeRunsNoMoreThanItsConcurrencyAndByPriority`, `TestATopicThatWaitsForAPlaceLeasesOneTaskAndHandsItBack`
@@ -148,7 +148,7 @@
 //   - one master or shard slow: `TestAServerOfAClusterThatStopsForMomentsLosesNoLease`,
 //     `TestAServerFartherAwayThanTheOthersHasItsTurn`, `TestOutcomesThatHangHoldUpNoOtherShard`,
 //     `TestAPullIsNotLateWhileAShardHangs`, `TestEachTaskRunsOnceWhateverShardsDo`
-//   - a node hangs, and beats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
+//   - a node hangs, and sends heartbeats: `TestWhatANodeThatHangsHasIsRunByAnother`, enginetest: `Late`
 //   - a stopped node beside sums: `TestTheSumsOfThreeProcessesOfWhichOneIsStopped`
 //   - two processes of one name: `TestTwoProcessesWithOneNameAreTold`, `TestTwoNodesOfOneNameAreTold`,
 //     `TestARestartUnderTheSameNameIsNoDuplicate`, `TestTwoProcessesOfOneNameAreTold`, enginetest: `Members`

@@ -66,15 +66,15 @@ func Open(endpoints []string, cfg Config) (*Members, error) {
 	return m, err
 }
 
-// Beat implements engine.Members. ttl is rounded up to seconds, and etcd makes it at least two.
-func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
+// Heartbeat implements engine.Members. ttl is rounded up to seconds, and etcd makes it at least two.
+func (m *Members) Heartbeat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
 	if ttl <= 0 {
 		return engine.View{}, fmt.Errorf("%w: ttl %v, must be above 0", engine.ErrArgument, ttl)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience(ttl))
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout(ttl))
 	defer cancel()
 	if err := m.begin(ctx); err != nil {
-		return engine.View{}, wrap("beat", who.Name, err)
+		return engine.View{}, wrap("heartbeat", who.Name, err)
 	}
 	defer m.end()
 	key := nodeKey{who.Name, who.Run}
@@ -83,25 +83,25 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 		n = &node{}
 		m.nodes[key] = n
 	}
-	seen, err := m.beat(ctx, n, who, seconds(ttl))
+	seen, err := m.heartbeat(ctx, n, who, seconds(ttl))
 	if err == nil && !seen.has(who.Name) {
 		n.joined = false // somebody removed the node's key
-		seen, err = m.beat(ctx, n, who, seconds(ttl))
+		seen, err = m.heartbeat(ctx, n, who, seconds(ttl))
 	}
 	if err == nil && !seen.has(who.Name) {
 		err = errRemoved
 	}
 	if err != nil {
-		return engine.View{}, wrap("beat", who.Name, err)
+		return engine.View{}, wrap("heartbeat", who.Name, err)
 	}
 	return engine.View{Nodes: seen.nodes, TTL: seen.ttl, Other: n.meet(ctx, m.client, who, seen.runs)}, nil
 }
 
 var errRemoved = errors.New("its key is removed as soon as it is written")
 
-// beat makes a node a member, and reads all nodes.
-func (m *Members) beat(ctx context.Context, n *node, who engine.Node, seconds int64) (snapshot, error) {
-	if err := n.beat(ctx, m, who, seconds); err != nil {
+// heartbeat makes a node a member, and reads all nodes.
+func (m *Members) heartbeat(ctx context.Context, n *node, who engine.Node, seconds int64) (snapshot, error) {
+	if err := n.heartbeat(ctx, m, who, seconds); err != nil {
 		return snapshot{}, err
 	}
 	return m.read(ctx)
@@ -161,8 +161,8 @@ func wrap(what, name string, err error) error {
 	return fmt.Errorf("timeout/members/etcd: %s of node %s: %w", what, name, err)
 }
 
-// patience returns how long a beat may take. It leaves the center time for another beat.
-func patience(ttl time.Duration) time.Duration { return max(ttl/2, time.Second) }
+// heartbeatTimeout returns how long a heartbeat may take. It leaves the center time for another heartbeat.
+func heartbeatTimeout(ttl time.Duration) time.Duration { return max(ttl/2, time.Second) }
 
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return int64((d-1)/time.Second) + 1 }

@@ -25,12 +25,12 @@ const (
 	short   = memberstest.Short
 )
 
-var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
+var heartbeat, names, watch = memberstest.Heartbeat, memberstest.Names, memberstest.Watch
 
 // open returns new Members, as in another process.
 func open(t *testing.T, s *testserver.Server) *etcd.Members {
 	t.Helper()
-	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + memberstest.Place(t) + "/"})
+	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + memberstest.Prefix(t) + "/"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
@@ -59,22 +59,22 @@ func TestAZombieJoinsAsTheLast(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	zombie, heir := open(t, s), open(t, s)
-	asleep := beat(t, zombie, "zombie", short)
+	asleep := heartbeat(t, zombie, "zombie", short)
 	require.Equal(t, "zombie", asleep.Leader())
-	require.Eventually(t, func() bool { return beat(t, heir, "heir", long).Leader() == "heir" }, eternal, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return heartbeat(t, heir, "heir", long).Leader() == "heir" }, eternal, 20*time.Millisecond)
 
 	awake := memberstest.Awake(t, zombie, heir)
 	require.Equal(t, []string{"heir", "zombie"}, names(awake))
 }
 
-func TestALeaseHasTheLengthOfTheLastBeat(t *testing.T) {
+func TestALeaseHasTheLengthOfTheLastHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	a, b := open(t, s), open(t, s)
-	beat(t, a, "a", long)
-	require.Equal(t, []string{"a"}, names(beat(t, a, "a", short)))
-	beat(t, b, "b", long)
-	require.Eventually(t, func() bool { return len(beat(t, b, "b", long).Nodes) == 1 }, eternal, 20*time.Millisecond)
+	heartbeat(t, a, "a", long)
+	require.Equal(t, []string{"a"}, names(heartbeat(t, a, "a", short)))
+	heartbeat(t, b, "b", long)
+	require.Eventually(t, func() bool { return len(heartbeat(t, b, "b", long).Nodes) == 1 }, eternal, 20*time.Millisecond)
 }
 
 func TestANodeWhoseKeySomebodyRemovesJoinsAgain(t *testing.T) {
@@ -83,14 +83,14 @@ func TestANodeWhoseKeySomebodyRemovesJoinsAgain(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.URL}})
 	require.NoError(t, err)
 	defer client.Close()
-	place := memberstest.Place(t)
-	m, err := etcd.New(client, etcd.Config{Prefix: place + "/"})
+	prefix := memberstest.Prefix(t)
+	m, err := etcd.New(client, etcd.Config{Prefix: prefix + "/"})
 	require.NoError(t, err)
-	before := beat(t, m, "a", long)
+	before := heartbeat(t, m, "a", long)
 	for _, key := range []string{"nodes/a", ""} {
-		_, err = client.Delete(t.Context(), place+"/"+key, clientv3.WithPrefix())
+		_, err = client.Delete(t.Context(), prefix+"/"+key, clientv3.WithPrefix())
 		require.NoError(t, err)
-		require.Equal(t, before, beat(t, m, "a", long))
+		require.Equal(t, before, heartbeat(t, m, "a", long))
 	}
 	require.NoError(t, m.Close())
 	_, err = client.Get(t.Context(), "key")
@@ -104,16 +104,16 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	changes, end := watch(watcher)
 	changes.Await(t, "one at the beginning")
 	for _, change := range []func(){
-		func() { beat(t, other, "b", long) },
+		func() { heartbeat(t, other, "b", long) },
 		func() {
-			_, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{"orders"}}, long)
+			_, err := other.Heartbeat(t.Context(), engine.Node{Name: "b", Topics: []string{"orders"}}, long)
 			require.NoError(t, err)
 		},
 		func() {
-			beat(t, other, "b", short)
-			changes.Await(t, "a beat without topics")
+			heartbeat(t, other, "b", short)
+			changes.Await(t, "a heartbeat without topics")
 		}, // then its lease ends
-		func() { beat(t, other, "b", long) },
+		func() { heartbeat(t, other, "b", long) },
 		func() { require.NoError(t, other.Leave(t.Context(), "b")) },
 	} {
 		changes.Drain(50 * time.Millisecond)
@@ -130,7 +130,7 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 			t.Parallel()
 			s := testserver.Etcd(t)
 			other := open(t, s)
-			beat(t, other, "other", long)
+			heartbeat(t, other, "other", long)
 			center, stop := memberstest.Serve(t, open(t, s))
 			defer stop()
 			changes, end := watch(other)
@@ -141,13 +141,13 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 	}
 }
 
-func TestABeatEndsWithItsContext(t *testing.T) {
+func TestAHeartbeatEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	m, err := etcd.Open([]string{"127.0.0.1:1"}, etcd.Config{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	_, err = m.Beat(ctx, engine.Node{Name: "a"}, long)
+	_, err = m.Heartbeat(ctx, engine.Node{Name: "a"}, long)
 	require.True(t, errors.Is(err, context.Canceled), err)
 	memberstest.Closed(t, m)
 }
@@ -170,6 +170,6 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 	_, err = etcd.Open([]string{"a:1"}, etcd.Config{Prefix: strings.Repeat("p", 1025)})
 	require.ErrorIs(t, err, engine.ErrArgument)
 	require.ErrorContains(t, err, "1025")
-	_, err = open(t, &testserver.Server{URL: "http://127.0.0.1:1"}).Beat(t.Context(), engine.Node{Name: "a"}, 0)
+	_, err = open(t, &testserver.Server{URL: "http://127.0.0.1:1"}).Heartbeat(t.Context(), engine.Node{Name: "a"}, 0)
 	require.ErrorIs(t, err, engine.ErrArgument)
 }

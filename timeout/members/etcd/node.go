@@ -28,12 +28,12 @@ type node struct {
 	topics  []string         // the topics in the node's key
 
 	// ends has the leases of other nodes of this name, and for each the latest end without another
-	// beat of its node.
+	// heartbeat of its node.
 	ends map[clientv3.LeaseID]time.Time
 }
 
-// beat makes the node a member for that many seconds.
-func (n *node) beat(ctx context.Context, m *Members, who engine.Node, seconds int64) error {
+// heartbeat makes the node a member for that many seconds.
+func (n *node) heartbeat(ctx context.Context, m *Members, who engine.Node, seconds int64) error {
 	if n.lease != 0 && n.seconds == seconds {
 		switch err := keepAlive(ctx, m.client, n.lease); {
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -99,7 +99,7 @@ func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.Lease
 
 // meet returns the run of another node with this name, if somebody has renewed its lease since this
 // node first saw it. The lease of a killed predecessor just runs down. An error of etcd is no error
-// of the beat: the next one asks again.
+// of the heartbeat: the next one asks again.
 func (n *node) meet(ctx context.Context, client *clientv3.Client, who engine.Node, runs []running) (other string) {
 	ends := make(map[clientv3.LeaseID]time.Time)
 	for _, r := range runs {

@@ -18,8 +18,8 @@ func (m *Members) Watch(ctx context.Context, changed func()) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watch
-	news := m.client.Watch(clientv3.WithRequireLeader(ctx), m.cfg.Prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
-	for answer := range news {
+	changes := m.client.Watch(clientv3.WithRequireLeader(ctx), m.cfg.Prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	for answer := range changes {
 		if err := answer.Err(); err != nil {
 			if ctx.Err() != nil {
 				return nil

@@ -21,7 +21,7 @@ const (
 // Config has the settings of Members. The zero value of each field means the default.
 type Config struct {
 	// Path is the parent znode of the nodes. Centers with different paths know nothing of each
-	// other. If it is missing, a beat creates it, and its parents. At most 1024 bytes. Empty
+	// other. If it is missing, a heartbeat creates it, and its parents. At most 1024 bytes. Empty
 	// means "/timeout/members".
 	Path string
 

@@ -28,7 +28,7 @@ type Members struct {
 	life   context.Context // ends with Close
 	end    context.CancelFunc
 	joined chan struct{}        // closed when a node has joined
-	last   atomic.Pointer[node] // the node that has joined or beaten last, for Watch
+	last   atomic.Pointer[node] // the node that has joined or sent a heartbeat last, for Watch
 }
 
 var _ interface {
@@ -37,7 +37,7 @@ var _ interface {
 } = (*Members)(nil)
 
 // Open returns the Members of an ensemble. Each server is "host" or "host:port". Open does not
-// connect yet: the first Beat of a node does. The error wraps engine.ErrArgument.
+// connect yet: the first Heartbeat of a node does. The error wraps engine.ErrArgument.
 func Open(servers []string, cfg Config) (*Members, error) {
 	servers, err := checkServers(servers)
 	if err != nil {
@@ -52,9 +52,9 @@ func Open(servers []string, cfg Config) (*Members, error) {
 	return m, nil
 }
 
-// Beat implements engine.Members. ZooKeeper may raise or lower ttl, see the package's comment. A
+// Heartbeat implements engine.Members. ZooKeeper may raise or lower ttl, see the package's comment. A
 // node that changes its ttl loses its place.
-func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
+func (m *Members) Heartbeat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
 	if ttl < time.Millisecond {
 		return engine.View{}, fmt.Errorf("%w: ttl %v, must be at least 1ms", engine.ErrArgument, ttl)
 	}
@@ -66,14 +66,14 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 	}
 	n.hear(ttl)
 	defer n.hear(ttl)
-	view, err := do(ctx, n, func() (engine.View, error) { return n.beat(who, ttl) })
+	view, err := do(ctx, n, func() (engine.View, error) { return n.heartbeat(who, ttl) })
 	if err != nil {
-		return engine.View{}, fmt.Errorf("timeout/members/zookeeper: beat of node %s: %w", who.Name, err)
+		return engine.View{}, fmt.Errorf("timeout/members/zookeeper: heartbeat of node %s: %w", who.Name, err)
 	}
 	return view, nil
 }
 
-// Leave implements engine.Members. It removes only a node that has beaten through this Members.
+// Leave implements engine.Members. It removes only a node that has sent heartbeats through this Members.
 func (m *Members) Leave(ctx context.Context, name string) error {
 	m.mu.Lock()
 	closed := m.closed

@@ -31,10 +31,10 @@ const (
 	short   = memberstest.Short
 )
 
-var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
+var heartbeat, names, watch = memberstest.Heartbeat, memberstest.Names, memberstest.Watch
 
 func config(t *testing.T) zookeeper.Config {
-	return zookeeper.Config{Path: "/" + memberstest.Place(t) + "/nodes"}
+	return zookeeper.Config{Path: "/" + memberstest.Prefix(t) + "/nodes"}
 }
 
 // open returns new Members, as in another process.
@@ -106,7 +106,7 @@ func TestNothingIsKeptOfRunsThatHaveLeft(t *testing.T) {
 	t.Parallel()
 	m := open(t, testserver.SharedZooKeeper(t))
 	for _, run := range []string{"1", "2", "1"} {
-		view, err := m.Beat(t.Context(), engine.Node{Name: "a", Run: run}, long)
+		view, err := m.Heartbeat(t.Context(), engine.Node{Name: "a", Run: run}, long)
 		require.NoError(t, err)
 		require.Len(t, view.Nodes, 1)
 		require.NoError(t, m.Leave(t.Context(), "a"))
@@ -130,12 +130,12 @@ func TestAConnectionThatIsLostCostsNothing(t *testing.T) {
 	cfg.Dial = wire.dial
 	s := testserver.SharedZooKeeper(t)
 	m, other := openWith(t, s, cfg), open(t, s)
-	beat(t, m, "a", long)
-	beat(t, other, "b", long)
+	heartbeat(t, m, "a", long)
+	heartbeat(t, other, "b", long)
 	for range 3 {
 		wire.set(false)
 		require.Eventually(t, func() bool {
-			view, err := m.Beat(t.Context(), engine.Node{Name: "a"}, long)
+			view, err := m.Heartbeat(t.Context(), engine.Node{Name: "a"}, long)
 			return err == nil && slices.Equal(names(view), []string{"a", "b"})
 		}, eternal, 10*time.Millisecond)
 	}
@@ -149,13 +149,13 @@ func TestAZombieJoinsAsTheLast(t *testing.T) {
 	cfg := config(t)
 	cfg.Dial = wire.dial
 	zombie, heir := openWith(t, s, cfg), open(t, s)
-	asleep := beat(t, zombie, "zombie", short)
+	asleep := heartbeat(t, zombie, "zombie", short)
 	require.Equal(t, "zombie", asleep.Leader())
-	beat(t, heir, "heir", long)
+	heartbeat(t, heir, "heir", long)
 	wire.set(true)
 	require.Eventually(t, func() bool {
-		_, _ = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, short) // so that it keeps its session
-		return beat(t, heir, "heir", long).Leader() == "heir"
+		_, _ = zombie.Heartbeat(t.Context(), engine.Node{Name: "zombie"}, short) // so that it keeps its session
+		return heartbeat(t, heir, "heir", long).Leader() == "heir"
 	}, eternal, 20*time.Millisecond)
 
 	wire.set(false)
@@ -164,18 +164,18 @@ func TestAZombieJoinsAsTheLast(t *testing.T) {
 }
 
 // The process lives, and with it the session; the center hangs.
-func TestANodeThatBeatsNoMoreIsMissed(t *testing.T) {
+func TestANodeWithoutHeartbeatsIsMissed(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
 	hangs, other := open(t, s), open(t, s)
-	beat(t, hangs, "hangs", short)
-	require.Eventually(t, func() bool { return beat(t, other, "other", long).Leader() == "other" }, eternal, 20*time.Millisecond)
-	awake := beat(t, hangs, "hangs", short)
+	heartbeat(t, hangs, "hangs", short)
+	require.Eventually(t, func() bool { return heartbeat(t, other, "other", long).Leader() == "other" }, eternal, 20*time.Millisecond)
+	awake := heartbeat(t, hangs, "hangs", short)
 	require.Equal(t, []string{"other", "hangs"}, names(awake))
 }
 
-// The call of its last beat asks one server after the other, and joins when the center has hung for long.
-func TestABeatThatNobodyWaitsForAnyMoreMakesNoMember(t *testing.T) {
+// The call of its last heartbeat asks one server after the other, and joins when the center has hung for long.
+func TestAHeartbeatThatNobodyWaitsForAnyMoreMakesNoMember(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
@@ -192,11 +192,11 @@ func TestABeatThatNobodyWaitsForAnyMoreMakesNoMember(t *testing.T) {
 	hangs, err := zookeeper.Open(slices.Repeat([]string{s.Addr}, 9), cfg)
 	require.NoError(t, err)
 	defer hangs.Close()
-	_, err = hangs.Beat(t.Context(), engine.Node{Name: "hangs"}, short)
+	_, err = hangs.Heartbeat(t.Context(), engine.Node{Name: "hangs"}, short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	other := open(t, s)
-	seen := func() bool { return slices.Contains(names(beat(t, other, "other", long)), "hangs") }
+	seen := func() bool { return slices.Contains(names(heartbeat(t, other, "other", long)), "hangs") }
 	for start := time.Now(); !seen() && time.Since(start) < 10*short; {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -212,16 +212,16 @@ func TestManyJoinAtOnce(t *testing.T) {
 	errs := make([]error, many)
 	for i := range members {
 		members[i] = open(t, s)
-		joins.Go(func() { _, errs[i] = members[i].Beat(t.Context(), engine.Node{Name: string(rune('a' + i))}, long) })
+		joins.Go(func() { _, errs[i] = members[i].Heartbeat(t.Context(), engine.Node{Name: string(rune('a' + i))}, long) })
 	}
 	joins.Wait()
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
-	view := beat(t, members[0], "a", long)
+	view := heartbeat(t, members[0], "a", long)
 	require.Len(t, view.Nodes, many)
 	for i, m := range members {
-		require.Equal(t, view, beat(t, m, string(rune('a'+i)), long))
+		require.Equal(t, view, heartbeat(t, m, string(rune('a'+i)), long))
 	}
 }
 
@@ -230,7 +230,7 @@ func TestANodeWhoseZnodeSomebodyRemovesJoinsAgain(t *testing.T) {
 	s := testserver.SharedZooKeeper(t)
 	m, other := open(t, s), client(t, s)
 	path := config(t).Path
-	before := beat(t, m, "a", long)
+	before := heartbeat(t, m, "a", long)
 	for _, parent := range []bool{false, true} {
 		children, _, err := other.Children(path)
 		require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestANodeWhoseZnodeSomebodyRemovesJoinsAgain(t *testing.T) {
 		if parent {
 			require.NoError(t, other.Delete(path, -1))
 		}
-		require.Equal(t, before, beat(t, m, "a", long))
+		require.Equal(t, before, heartbeat(t, m, "a", long))
 	}
 }
 
@@ -248,16 +248,16 @@ func TestWhatOthersPutBesideIsNoNode(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
 	m, other := open(t, s), client(t, s)
-	beat(t, m, "a", long)
+	heartbeat(t, m, "a", long)
 	for _, name := range []string{"lock", "n-x", "n-x-", "n-x-y", "n--1", "n-x-99999999999999999999"} {
 		_, err := other.Create(config(t).Path+"/"+name, []byte("{"), zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		if name == "n--1" { // which could be one's
-			_, err = m.Beat(t.Context(), engine.Node{Name: "a"}, long)
+			_, err = m.Heartbeat(t.Context(), engine.Node{Name: "a"}, long)
 			require.ErrorContains(t, err, "n--1")
 			require.NoError(t, other.Delete(config(t).Path+"/"+name, -1))
 		}
-		require.Equal(t, []string{"a"}, names(beat(t, m, "a", long)))
+		require.Equal(t, []string{"a"}, names(heartbeat(t, m, "a", long)))
 	}
 }
 
@@ -269,27 +269,27 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	cfg.Dial = wire.dial
 	before, m, after := openWith(t, s, cfg), open(t, s), open(t, s)
 	changes, end := watch(m)
-	beat(t, before, "before", short)
+	heartbeat(t, before, "before", short)
 	go func() { // lives until it is cut
 		for t.Context().Err() == nil {
-			_, _ = before.Beat(t.Context(), engine.Node{Name: "before"}, short)
+			_, _ = before.Heartbeat(t.Context(), engine.Node{Name: "before"}, short)
 			time.Sleep(short / 5)
 		}
 	}()
-	beat(t, m, "m", long)
+	heartbeat(t, m, "m", long)
 	changes.Await(t, "one at the beginning")
 	for _, change := range []func(){
-		func() { beat(t, after, "after", long) },
+		func() { heartbeat(t, after, "after", long) },
 		func() {
-			_, err := after.Beat(t.Context(), engine.Node{Name: "after", Topics: []string{"orders"}}, long)
+			_, err := after.Heartbeat(t.Context(), engine.Node{Name: "after", Topics: []string{"orders"}}, long)
 			require.NoError(t, err)
 		},
 		func() { require.NoError(t, after.Leave(t.Context(), "after")) },
 		func() { // the one before dies; a busy machine may just have lost it
-			require.Eventually(t, func() bool { return len(beat(t, m, "m", long).Nodes) == 2 }, eternal, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return len(heartbeat(t, m, "m", long).Nodes) == 2 }, eternal, 10*time.Millisecond)
 			wire.set(true)
 		},
-		func() { beat(t, after, "after", long) },
+		func() { heartbeat(t, after, "after", long) },
 	} {
 		changes.Drain(300 * time.Millisecond)
 		change()
@@ -306,9 +306,9 @@ func watchByCable(t *testing.T) (wire *cable, other *zookeeper.Members, changes 
 	cfg := config(t)
 	cfg.Dial = wire.dial
 	m, other := openWith(t, s, cfg), open(t, s)
-	beat(t, other, "other", long)
+	heartbeat(t, other, "other", long)
 	changes, end = watch(m)
-	beat(t, m, "m", long)
+	heartbeat(t, m, "m", long)
 	changes.Await(t, "one at the beginning")
 	changes.Drain(300 * time.Millisecond)
 	return wire, other, changes, end
@@ -319,7 +319,7 @@ func TestAChangeWhileTheConnectionIsLostIsTold(t *testing.T) {
 	wire, other, changes, end := watchByCable(t)
 	for _, topics := range [][]string{{"orders"}, nil} {
 		wire.set(true)
-		_, err := other.Beat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
+		_, err := other.Heartbeat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
 		require.NoError(t, err)
 		changes.Drain(0)
 		wire.set(false)
@@ -335,7 +335,7 @@ func TestAChangeIsToldOnceTheServersAreBack(t *testing.T) {
 	for _, topics := range [][]string{{"orders"}, nil} {
 		wire.set(true)
 		changes.Await(t, "in vain")
-		_, err := other.Beat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
+		_, err := other.Heartbeat(t.Context(), engine.Node{Name: "other", Topics: topics}, long)
 		require.NoError(t, err)
 		changes.Drain(100 * time.Millisecond)
 		wire.set(false)
@@ -357,7 +357,7 @@ func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
 	for i := range many {
 		m := open(t, s)
 		changes, end := watch(m)
-		beat(t, m, string(rune('a'+i)), long)
+		heartbeat(t, m, string(rune('a'+i)), long)
 		changes.Await(t, "")
 		defer end()
 	}
@@ -405,7 +405,7 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
 	other := open(t, s)
-	beat(t, other, "other", long)
+	heartbeat(t, other, "other", long)
 	center, stop := memberstest.Serve(t, open(t, s))
 	defer stop()
 	changes, end := watch(other)
@@ -425,9 +425,9 @@ func TestNodesGoOnWhereTheStoreWasLost(t *testing.T) {
 	m, other := open(t, s), open(t, s)
 	var before engine.View
 	for range 5 {
-		beat(t, other, "other", long)
+		heartbeat(t, other, "other", long)
 		require.NoError(t, other.Leave(t.Context(), "other"))
-		before = beat(t, m, "a", long)
+		before = heartbeat(t, m, "a", long)
 	}
 	changes, end := watch(m)
 	changes.Await(t, "")
@@ -437,12 +437,12 @@ func TestNodesGoOnWhereTheStoreWasLost(t *testing.T) {
 	var after engine.View
 	require.Eventually(t, func() bool {
 		var err error
-		after, err = m.Beat(t.Context(), engine.Node{Name: "a"}, long)
+		after, err = m.Heartbeat(t.Context(), engine.Node{Name: "a"}, long)
 		return err == nil
 	}, eternal, 50*time.Millisecond)
 	require.Equal(t, before.Nodes, after.Nodes)
 	changes.Drain(300 * time.Millisecond)
-	beat(t, other, "other", long)
+	heartbeat(t, other, "other", long)
 	changes.Await(t, "it is watched again")
 	require.NoError(t, end())
 }
@@ -454,17 +454,17 @@ func TestZnodesAreOnlyForWhoMayUseThem(t *testing.T) {
 	cfg := config(t)
 	cfg.Scheme, cfg.Auth, cfg.ACL, cfg.Dial = "digest", []byte("user:password"), zk.DigestACL(zk.PermAll, "user", "password"), wire.dial
 	m := openWith(t, s, cfg)
-	beat(t, m, "a", long)
+	heartbeat(t, m, "a", long)
 	wire.set(false) // and on the next connection
 	require.Eventually(t, func() bool {
-		view, err := m.Beat(t.Context(), engine.Node{Name: "a", Topics: []string{"orders"}}, long)
+		view, err := m.Heartbeat(t.Context(), engine.Node{Name: "a", Topics: []string{"orders"}}, long)
 		return err == nil && slices.Equal(view.Nodes[0].Topics, []string{"orders"})
 	}, eternal, 10*time.Millisecond)
-	_, err := open(t, s).Beat(t.Context(), engine.Node{Name: "b"}, long)
+	_, err := open(t, s).Heartbeat(t.Context(), engine.Node{Name: "b"}, long)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-func TestABeatEndsWithItsContext(t *testing.T) {
+func TestAHeartbeatEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	hung, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
 	require.NoError(t, err)
@@ -472,7 +472,7 @@ func TestABeatEndsWithItsContext(t *testing.T) {
 	m := open(t, &testserver.Server{Addr: hung.Addr().String()})
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := m.Beat(ctx, engine.Node{Name: "a"}, long)
+		_, err := m.Heartbeat(ctx, engine.Node{Name: "a"}, long)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, m.Leave(ctx, "a"), context.DeadlineExceeded)
 		cancel()
@@ -483,7 +483,7 @@ func TestABeatEndsWithItsContext(t *testing.T) {
 func TestAWatchEndsWithTheMembers(t *testing.T) {
 	t.Parallel()
 	m := open(t, testserver.SharedZooKeeper(t))
-	beat(t, m, "a", long)
+	heartbeat(t, m, "a", long)
 	changes, end := watch(m)
 	changes.Await(t, "")
 	require.NoError(t, m.Close())
@@ -501,7 +501,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 	}
 	m, err := zookeeper.Open([]string{"a", "[::1]:2181"}, zookeeper.Config{})
 	require.NoError(t, err)
-	_, err = m.Beat(t.Context(), engine.Node{Name: "a"}, time.Microsecond)
+	_, err = m.Heartbeat(t.Context(), engine.Node{Name: "a"}, time.Microsecond)
 	require.ErrorIs(t, err, engine.ErrArgument)
 	require.NoError(t, m.Leave(t.Context(), "who never came"))
 	require.NoError(t, m.Close())

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	tries   = 8 // rounds of a beat, while others change the list
-	strikes = 3 // connections without a successful beat, before the node gives up its session
+	tries   = 8 // rounds of a heartbeat, while others change the list
+	strikes = 3 // connections without a successful heartbeat, before the node gives up its session
 )
 
 // nodeKey tells the nodes of this process apart.
@@ -27,18 +27,18 @@ type nodeKey struct{ name, run string }
 // node is a member in this process.
 type node struct {
 	m       *Members
-	timer   *time.Timer // fires ttl after the last beat
+	timer   *time.Timer // fires ttl after the last heartbeat
 	session atomic.Pointer[session]
 	child   atomic.Pointer[string] // name of the node's znode, without the path; nil if none
 
 	mu    sync.Mutex
-	heard time.Time // last beat
+	heard time.Time // last heartbeat
 	ttl   time.Duration
 
 	// turn guards the fields below; it has an element while it is taken. The holder may be an
 	// abandoned call, because the calls of go-zookeeper take no context.
 	turn   chan struct{}
-	mark   string   // prefix of the node's own znode
+	prefix string   // prefix of the node's own znode
 	topics []string // the topics in the znode
 	unsure bool     // the last update of the topics got no answer
 	last   snapshot
@@ -73,7 +73,7 @@ func do[T any](ctx context.Context, n *node, what func() (T, error)) (T, error) 
 	return value, err
 }
 
-// hear notes a beat.
+// hear notes a heartbeat.
 func (n *node) hear(ttl time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,11 +81,11 @@ func (n *node) hear(ttl time.Duration) {
 	n.timer.Reset(ttl)
 }
 
-// silent ends the membership of a node that has not beaten for its ttl. ZooKeeper still hears
+// silent ends the membership of a node that has sent no heartbeat for its ttl. ZooKeeper still hears
 // the process, but that is not enough.
 func (n *node) silent() {
 	select {
-	case n.turn <- struct{}{}: // an abandoned beat may join as late as this
+	case n.turn <- struct{}{}: // an abandoned heartbeat may join as late as this
 		defer func() { <-n.turn }()
 	case <-n.m.life.Done():
 		return
@@ -100,8 +100,8 @@ func (n *node) silent() {
 
 var errGone = errors.New("the node has left meanwhile")
 
-// beat makes the node a member, and returns the view. The caller has the node's turn.
-func (n *node) beat(who engine.Node, ttl time.Duration) (engine.View, error) {
+// heartbeat makes the node a member, and returns the view. The caller has the node's turn.
+func (n *node) heartbeat(who engine.Node, ttl time.Duration) (engine.View, error) {
 	if n.gone {
 		return engine.View{}, errGone
 	}
@@ -155,7 +155,7 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 		if err != nil {
 			return engine.View{}, err
 		}
-		switch child := find(children, n.mark); {
+		switch child := find(children, n.prefix); {
 		case child == "":
 			err = n.create(s, data, who.Topics)
 		case n.unsure || !sameTopics(n.topics, who.Topics):
@@ -181,10 +181,10 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 
 var errBusy = errors.New("nodes come and go faster than they can be read")
 
-// meet returns the run of another node with this name, if the other has beaten since this node last
-// looked. While such nodes see each other, each writes the same data to its znode at each beat. The
+// meet returns the run of another node with this name, if the other has sent a heartbeat since this node last
+// looked. While such nodes see each other, each writes the same data to its znode at each heartbeat. The
 // znode of a killed predecessor keeps its version until its session ends. An error of ZooKeeper is
-// no error of the beat: the next one looks again.
+// no error of the heartbeat: the next one looks again.
 func (n *node) meet(s *session, who engine.Node) (other string) {
 	before := n.others
 	n.others = nil
@@ -220,11 +220,11 @@ func recordOf(s *session, who engine.Node) []byte {
 	return data
 }
 
-// create makes the node's znode. If the answer is lost, the next round finds the znode by its mark.
+// create makes the node's znode. If the answer is lost, the next round finds the znode by its prefix.
 func (n *node) create(s *session, data []byte, topics []string) error {
 	n.child.Store(nil)
 	n.topics, n.unsure = slices.Clone(topics), false
-	_, err := s.conn.Create(n.m.cfg.Path+"/"+n.mark, data, zk.FlagEphemeral|zk.FlagSequence, n.m.cfg.ACL)
+	_, err := s.conn.Create(n.m.cfg.Path+"/"+n.prefix, data, zk.FlagEphemeral|zk.FlagSequence, n.m.cfg.ACL)
 	return err
 }
 
@@ -271,7 +271,7 @@ func (n *node) end() {
 	s.close()
 }
 
-// close ends the node for good, even in the middle of a beat.
+// close ends the node for good, even in the middle of a heartbeat.
 func (n *node) close() {
 	for {
 		if s := n.session.Load(); s != nil {
@@ -294,7 +294,7 @@ func (n *node) connect(ttl time.Duration) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.mark = "n-" + rand.Text() + "-"
+	n.prefix = "n-" + rand.Text() + "-"
 	n.session.Store(s)
 	return s, nil
 }

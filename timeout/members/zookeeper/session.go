@@ -67,7 +67,7 @@ func (s *session) close() {
 type dialer struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	limit time.Duration // limit of each read, and of each write
-	taken atomic.Int64  // connections since the last successful beat
+	taken atomic.Int64  // connections since the last successful heartbeat
 	lost  chan struct{} // if it is not nil, the dialer makes one connection, and puts an element here after that
 
 	mu   sync.Mutex

@@ -101,10 +101,10 @@ func sequence(child string) int64 {
 	return int64(number)
 }
 
-// find returns the oldest child with a mark, or an empty string.
-func find(children []string, mark string) string {
+// find returns the oldest child with a prefix, or an empty string.
+func find(children []string, prefix string) string {
 	for _, child := range inOrder(children) {
-		if strings.HasPrefix(child, mark) {
+		if strings.HasPrefix(child, prefix) {
 			return child
 		}
 	}

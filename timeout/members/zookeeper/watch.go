@@ -16,7 +16,7 @@ const (
 	again  = time.Second            // pause before another try to watch
 )
 
-// Watch implements engine.Watcher. It begins when a node has joined with Beat. It then calls
+// Watch implements engine.Watcher. It begins when a node has joined with Heartbeat. It then calls
 // changed once, because it may have missed changes. It goes on when servers are away, and when
 // sessions end.
 func (m *Members) Watch(ctx context.Context, changed func()) error {

@@ -7,7 +7,7 @@ p AS MATERIALIZED (
     FROM {s}.hw_topics p
     WHERE p.no = $1 AND NOT p.paused
 ),
--- The last that could be leased if nothing was outlived: what was outlived later has to wait. It
+-- The last that could be leased if no lease had expired: what expires later has to wait. It
 -- is looked for where something was.
 last AS MATERIALIZED (
     SELECT t.filed
@@ -15,7 +15,7 @@ last AS MATERIALIZED (
     ORDER BY t.filed, t.id
     OFFSET $6::bigint - 1 LIMIT 1
 ),
-outlived AS MATERIALIZED (
+expired AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
     FROM {due running} AND coalesce(t.filed <= (SELECT filed FROM last), true)
     ORDER BY t.filed, t.id
@@ -29,14 +29,14 @@ fresh AS MATERIALIZED (
         t.moved AND t.due > (SELECT now FROM clock) - $2::bigint AS early
     FROM {due waiting}
     ORDER BY t.filed, t.id
-    LIMIT $3::bigint - (SELECT count(*) FROM outlived)
+    LIMIT $3::bigint - (SELECT count(*) FROM expired)
     FOR UPDATE OF t SKIP LOCKED
 ),
 -- Large payloads end it early, after one more than there is room for.
 picked AS MATERIALIZED (
     SELECT * FROM (
         SELECT k.*, sum(k.size) OVER earlier - k.size AS before, count(*) FILTER (WHERE NOT k.early) OVER earlier AS leased
-        FROM (SELECT *, false AS early FROM outlived UNION ALL SELECT * FROM fresh) k
+        FROM (SELECT *, false AS early FROM expired UNION ALL SELECT * FROM fresh) k
         WINDOW earlier AS (ORDER BY k.filed, k.id ROWS UNBOUNDED PRECEDING)
     ) k
     WHERE k.before <= $7::bigint AND k.leased <= $6

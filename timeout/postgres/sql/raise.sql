@@ -1,8 +1,8 @@
 -- A crash or a failover may take back the last numbers. So the next number is far above the last one that the server
 -- knows, and above the clock in microseconds. It is a second above each at most: numbers that run ahead of the clock
--- would be given again after a failover. So one connection raises it for all: its mark is a shared lock. A server loses
+-- would be given again after a failover. So one connection raises it for all: its flag is a shared lock. A server loses
 -- numbers only together with its connections and their marks. With the first lock, nobody sets the sequence back, and
--- nobody sees the mark before the raise is on disk. $3 says whether the connection takes the mark.
+-- nobody sees the flag before the raise is on disk. $3 says whether the connection takes the flag.
 -- A role without the rights for that uses the sequence as it is.
 SELECT CASE
     WHEN $3::boolean AND answer IN ('known', 'raised')

@@ -1,4 +1,4 @@
--- drop(ttl): all of the partition goes, but for a mark. It tells processes that have not heard of the
+-- drop(ttl): all of the partition goes, but for a tombstone. It tells processes that have not heard of the
 -- end, and goes after a time.
 local time, number = call('TIME'), call('HGET', m, 'n')
 call('UNLINK', s, p, f, d, r, b, a, m, t)

@@ -1,6 +1,6 @@
 -- first(lease): how long it is until the first task of the partition is due, in milliseconds, and when, or
 -- nothing if none waits. If a lease ends later than one given now would, the clock may have been stepped
--- back. Then the answer is 0, since expire has to look. It changes nothing. Few keys and no head: it runs
+-- back. Then the answer is 0, since lease has to look. It changes nothing. Few keys and no head: it runs
 -- often, on partitions with nothing to do.
 local call = redis.call
 local meta = call('HMGET', m, 'n', 'z')

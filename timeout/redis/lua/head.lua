@@ -67,7 +67,7 @@ local function due(record)
   return ((((u * 256 + v) * 256 + w) * 256 + x) * 256 + y) * 256 + z
 end
 
--- A history is when the task was set (6 bytes), its calls and failures before the present life (4 each),
+-- A history is when the task was set (6 bytes), its calls and failures before the present run (4 each),
 -- and a byte 255: no error ends so, since it is UTF-8. Without a history, or with a zero for when, the
 -- version says when: it is still that of the set. split returns the error and the history, perhaps empty.
 local function split(record)
@@ -79,7 +79,7 @@ local function split(record)
 end
 
 -- history returns that of a task. It has a body if the version is about to change, and succeeded if the
--- task begins another life: so many of its present attempts have.
+-- task begins another run: so many of its present attempts have.
 local function history(record, body, succeeded)
   local created, calls, failures = 0, 0, 0
   if record then

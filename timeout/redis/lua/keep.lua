@@ -10,7 +10,7 @@ if tonumber(ARGV[1]) > tonumber(meta[3] or 0) then
   meta[4] = ARGV[3]
 end
 local limit, more = tonumber(ARGV[5]), 0
-local function sweep(set, retain, most)
+local function purge(set, retain, most)
   local old, surplus = call('ZCOUNT', set, '-inf', text(clock() - retain)), call('ZCARD', set) - most
   local count = math.min(limit, math.max(old, surplus))
   if count <= 0 then return 0 end
@@ -21,7 +21,7 @@ local function sweep(set, retain, most)
   if count == limit then more = 1 end
   return count
 end
-sweep(f, meta[4], ARGV[7])
-local dead = sweep(d, ARGV[6], ARGV[8])
-sweep(r, meta[4], ARGV[9])
+purge(f, meta[4], ARGV[7])
+local dead = purge(d, ARGV[6], ARGV[8])
+purge(r, meta[4], ARGV[9])
 return {more, dead}

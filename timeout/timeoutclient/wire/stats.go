@@ -73,7 +73,7 @@ type Here struct {
 	Returned  uint64    `json:"returned"`
 	Rescued   uint64    `json:"rescued"`
 	Pulled    uint64    `json:"pulled"`
-	Swept     uint64    `json:"swept"`
+	Purged    uint64    `json:"purged"`
 	Abandoned uint64    `json:"abandoned"`
 	Again     uint64    `json:"again"`
 	Lost      uint64    `json:"lost"`

@@ -483,14 +483,14 @@ func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
 		for _, id := range ids {
 			set(id, 0)
 		}
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: len(ids), Lease: time.Hour})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: len(ids), Lease: time.Hour})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, len(ids))
 		var settle []engine.Outcome
 		for _, leased := range batch.Leased {
 			settle = append(settle, engine.Outcome{Token: leased.Token, As: timeout.Dead})
 		}
-		_, err = e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: settle})
+		_, err = e.Lease(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: settle})
 		require.NoError(t, err)
 	}
 	s := startOn(t, crowded{e, func() {

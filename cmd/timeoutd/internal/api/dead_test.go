@@ -35,10 +35,10 @@ func TestDeadTasksAreDeletedAndCounted(t *testing.T) {
 	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":"b"},{"topic":"t","id":"c"},{"topic":"t","id":"d"},{"topic":"t","id":"e"}]}`)
 	eventually(t, func() bool {
 		here := get[wire.Stats](s, "/v1/stats").Topics[0].Here
-		return here != nil && here.Swept == 3
+		return here != nil && here.Purged == 3
 	}, "three are deleted")
 	require.EqualValues(t, 2, get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead)
-	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "\nheartwheel_timeout_swept_dead_total{topic=\"t\"} 3\n")
+	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "\nheartwheel_timeout_purged_dead_total{topic=\"t\"} 3\n")
 
 	do[wire.TopicChange](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":1}`)
 	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 0 }, "the others are too old")

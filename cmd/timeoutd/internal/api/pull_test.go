@@ -282,11 +282,11 @@ type settling struct {
 	calls atomic.Int32
 }
 
-func (e *settling) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e *settling) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if len(ask.Settle) > 0 {
 		e.calls.Add(1)
 	}
-	return e.Engine.Expire(ctx, ask)
+	return e.Engine.Lease(ctx, ask)
 }
 
 func TestManyTasksAreHandedBackByOneCall(t *testing.T) {

@@ -106,7 +106,7 @@ func (h *Handler) count(ctx context.Context, topics []wire.TopicStats) (last err
 func hereOf(s timeout.Stats) wire.Here {
 	return wire.Here{
 		Slots: append([]int{}, s.Slots...), Queued: s.Queued, Running: s.Running, Waiting: s.Waiting, Done: s.Done, Failed: s.Failed, Dead: s.Dead, GivenUp: s.GivenUp,
-		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Rescued: s.Rescued, Pulled: s.Pulled, Swept: s.Swept,
+		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Rescued: s.Rescued, Pulled: s.Pulled, Purged: s.Purged,
 		Abandoned: s.Abandoned, Again: s.Again, Lost: s.Lost, Early: s.Early, Late: histogramOf(s.Late), Took: histogramOf(s.Took),
 	}
 }

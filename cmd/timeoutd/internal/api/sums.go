@@ -97,7 +97,7 @@ func addUp(answers []wire.NodeStats, members wire.Members, errs []error) sums {
 func statsOf(h wire.Here) timeout.Stats {
 	return timeout.Stats{
 		Slots: h.Slots, Queued: h.Queued, Running: h.Running, Waiting: h.Waiting, Done: h.Done, Failed: h.Failed, Dead: h.Dead, GivenUp: h.GivenUp,
-		Accepted: h.Accepted, Postponed: h.Postponed, Returned: h.Returned, Rescued: h.Rescued, Pulled: h.Pulled, Swept: h.Swept,
+		Accepted: h.Accepted, Postponed: h.Postponed, Returned: h.Returned, Rescued: h.Rescued, Pulled: h.Pulled, Purged: h.Purged,
 		Abandoned: h.Abandoned, Again: h.Again, Lost: h.Lost, Early: h.Early, Late: durationsOf(h.Late), Took: durationsOf(h.Took),
 	}
 }

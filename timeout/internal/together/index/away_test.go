@@ -36,7 +36,7 @@ func newReal(t *testing.T) *pair {
 	r := &pair{redis: testserver.Redis(t), ran: map[string]int{}}
 	in, err := redis.Open(t.Context(), r.redis.URL, redis.Config{})
 	require.NoError(t, err)
-	r.Center, err = timeout.New(over(t, primary, in, index.Config{Patience: 300 * time.Millisecond, Window: time.Second, Scan: 100 * time.Millisecond}),
+	r.Center, err = timeout.New(over(t, primary, in, index.Config{CallTimeout: 300 * time.Millisecond, Window: time.Second, Scan: 100 * time.Millisecond}),
 		timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, r.Handle("orders", func(_ context.Context, task engine.Task) error {

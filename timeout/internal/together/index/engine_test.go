@@ -116,7 +116,7 @@ func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
 	_, err = a.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err)
 	lease := func() int {
-		batch, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
+		batch, err := a.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		return len(batch.Leased)
 	}
@@ -145,11 +145,11 @@ type slow struct{ engine.Engine }
 
 const late = 50 * time.Millisecond
 
-func (s slow) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (s slow) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if len(ask.Settle) > 0 {
 		time.Sleep(late)
 	}
-	batch, err := s.Engine.Expire(ctx, ask)
+	batch, err := s.Engine.Lease(ctx, ask)
 	if len(batch.Leased) > 0 {
 		time.Sleep(late)
 	}
@@ -161,14 +161,14 @@ func TestASlowIndexMakesNothingLate(t *testing.T) {
 	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // knows the next due time
 	require.NoError(t, err)
-	e := over(t, primary, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
+	e := over(t, primary, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, CallTimeout: time.Minute})
 	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err)
 	follow := func(due time.Time, lease time.Duration) engine.Leased {
 		for {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
 			require.NoError(t, err)
 			if len(batch.Leased) > 0 {
 				return batch.Leased[0]
@@ -184,7 +184,7 @@ func TestASlowIndexMakesNothingLate(t *testing.T) {
 	again := follow(first.Until, time.Minute)
 	require.True(t, again.Again)
 
-	settled, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Settle: []engine.Outcome{
+	settled, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Settle: []engine.Outcome{
 		{Token: again.Token, As: engine.Pending, After: 200 * time.Millisecond},
 	}})
 	require.NoError(t, err)
@@ -216,11 +216,11 @@ func (b *broken) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	return b.Engine.Remove(ctx, removals)
 }
 
-func (b *broken) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (b *broken) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if b.down.Load() {
 		return engine.Batch{}, errDown
 	}
-	return b.Engine.Expire(ctx, ask)
+	return b.Engine.Lease(ctx, ask)
 }
 
 // A table finds a moved task at its earlier time. A scan with a limit then says nothing of the times before the
@@ -238,11 +238,11 @@ func TestAMovedTaskDoesNotHideTheTasksBehindIt(t *testing.T) {
 // latePrimary leases so late that the leases claimed before have ended.
 type latePrimary struct{ engine.Primary }
 
-func (e latePrimary) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+func (e latePrimary) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if ask.Max > 0 {
 		time.Sleep(10 * ask.Lease)
 	}
-	return e.Primary.Expire(ctx, ask)
+	return e.Primary.Lease(ctx, ask)
 }
 
 // With more due tasks than Limit, a call leases from the index and then from the table.
@@ -251,7 +251,7 @@ func TestACallLeasesATaskOnce(t *testing.T) {
 	_, err := primary.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}, {Topic: "orders", ID: "2"}})
 	require.NoError(t, err)
 	e := over(t, latePrimary{primary}, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Millisecond})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Millisecond})
 	require.NoError(t, err)
 	again := 0
 	for _, leased := range batch.Leased {
@@ -268,7 +268,7 @@ func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
 	_, err := primary.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1", After: time.Hour}})
 	require.NoError(t, err)
 	e := over(t, primary, inMemory(t), index.Config{Window: window, Scan: window / 2})
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
 	require.NoError(t, err)
 	require.False(t, batch.Next.IsZero())
 	require.LessOrEqual(t, batch.Next.Sub(batch.Now), window)
@@ -340,7 +340,7 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased engine.Leased){
 		"tried again": func(t *testing.T, e *index.Engine, leased engine.Leased) {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Settle: []engine.Outcome{{Token: leased.Token, As: engine.Pending}}})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Settle: []engine.Outcome{{Token: leased.Token, As: engine.Pending}}})
 			require.NoError(t, err)
 			require.Equal(t, []bool{true}, batch.Settled)
 		},
@@ -358,7 +358,7 @@ func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
 			require.NoError(t, err)
 			ask := engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Hour}
 			lease := func() (leased []engine.Leased) {
-				batch, err := e.Expire(t.Context(), ask)
+				batch, err := e.Lease(t.Context(), ask)
 				require.NoError(t, err)
 				return batch.Leased
 			}
@@ -424,7 +424,7 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 
 func TestABadConfigurationIsRefused(t *testing.T) {
 	primary := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}, {Patience: math.MaxInt64}} {
+	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {CallTimeout: 1}, {CallTimeout: math.MaxInt64}} {
 		_, err := index.New(primary, inMemory(t), cfg)
 		require.ErrorIs(t, err, engine.ErrArgument)
 	}
@@ -435,7 +435,7 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 }
 
 // The index hears of this process only. Other processes can set tasks, too.
-func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
+func TestAnIndexHearsWhereThePrimaryDoes(t *testing.T) {
 	for name, primary := range map[string]engine.Primary{
 		"silent":  struct{ engine.Primary }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
 		"hearing": hearing{table(t, filepath.Join(t.TempDir(), "tasks.db"))},

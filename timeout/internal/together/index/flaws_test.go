@@ -39,7 +39,7 @@ func (o own) set(ctx context.Context, id string) error {
 }
 
 func (o own) take(ctx context.Context) ([]string, error) {
-	batch, err := o.Expire(ctx, engine.Ask{Topic: "orders", Node: "worker", Max: 10, Lease: time.Minute})
+	batch, err := o.Lease(ctx, engine.Ask{Topic: "orders", Node: "worker", Max: 10, Lease: time.Minute})
 	return ids(batch.Leased), err
 }
 

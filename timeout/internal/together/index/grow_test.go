@@ -41,7 +41,7 @@ func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 	leased := map[string]bool{}
 	require.Eventually(t, func() bool {
 		for slot := range 8 {
-			batch, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute, Slots: []int{slot}})
+			batch, err := a.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute, Slots: []int{slot}})
 			require.NoError(t, err)
 			for _, one := range batch.Leased {
 				require.False(t, leased[one.ID])
@@ -57,7 +57,7 @@ func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
 	ask := engine.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute, Slots: []int{0, 1}}
 	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 8}, false)
 	require.NoError(t, err)
-	_, err = a.Expire(t.Context(), ask)
+	_, err = a.Lease(t.Context(), ask)
 	require.NoError(t, err)
 	require.NoError(t, b.DropTopic(t.Context(), "orders"))
 	_, err = b.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2}, false)
@@ -67,7 +67,7 @@ func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
 	require.NoError(t, err)
 	leased := 0
 	require.Eventually(t, func() bool {
-		batch, err := a.Expire(t.Context(), ask)
+		batch, err := a.Lease(t.Context(), ask)
 		require.NoError(t, err)
 		leased += len(batch.Leased)
 		return leased == len(tasks)

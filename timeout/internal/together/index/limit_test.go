@@ -25,11 +25,11 @@ type severed struct {
 	off atomic.Bool
 }
 
-func (s *severed) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (s *severed) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if s.off.Load() {
 		return engine.View{}, errors.New("severed")
 	}
-	return s.Members.Beat(ctx, node, ttl)
+	return s.Members.Heartbeat(ctx, node, ttl)
 }
 
 // Two nodes share a file. The heartbeats of one fail for longer than the TTL, and come back.
@@ -76,7 +76,7 @@ func TestALimitForAllNodesHoldsWithAndWithoutAnIndex(t *testing.T) {
 						return nil
 					}))
 					runs(t, center)
-					time.Sleep(time.Second) // so they beat at different times
+					time.Sleep(time.Second) // so their heartbeats are at different times
 				}
 				setter, set := table(t, path), 0
 				pass := func(seconds int) (a, b int) {

@@ -59,7 +59,7 @@ func history(random *rand.Rand) (calls []linear.Call[input, int]) {
 }
 
 func TestBothFindTheSame(t *testing.T) {
-	found := map[linear.Verdict]int{}
+	found := map[linear.Result]int{}
 	for seed := range uint64(20_000) {
 		calls := history(rand.New(rand.NewPCG(seed, 0)))
 		var operations []porcupine.Operation

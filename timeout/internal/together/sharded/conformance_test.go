@@ -31,7 +31,7 @@ var silent = slog.New(slog.DiscardHandler)
 
 func over(t *testing.T, shards ...engine.Engine) engine.Engine {
 	t.Helper()
-	e, err := sharded.New(t.Context(), shards, sharded.Config{Patience: patience, Logger: silent})
+	e, err := sharded.New(t.Context(), shards, sharded.Config{CallTimeout: patience, Logger: silent})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
@@ -52,8 +52,8 @@ func inFile(t *testing.T, dir string, shard int) engine.Engine {
 	return e
 }
 
-func place(shards int) func(engine.Key) int {
-	return func(key engine.Key) int { return sharded.Place(key, shards) }
+func shardOf(shards int) func(engine.Key) int {
+	return func(key engine.Key) int { return sharded.ShardOf(key, shards) }
 }
 
 func TestFourFilesDoWhatEveryEngineMust(t *testing.T) {
@@ -66,7 +66,7 @@ func TestFourFilesDoWhatEveryEngineMust(t *testing.T) {
 		}
 		return over(t, shards...)
 	}
-	enginetest.Run(t, open(t), enginetest.Options{Second: open, Place: place(4)})
+	enginetest.Run(t, open(t), enginetest.Options{Second: open, PartOf: shardOf(4)})
 }
 
 func TestTwoDatabasesDoWhatEveryEngineMust(t *testing.T) {
@@ -79,14 +79,14 @@ func TestTwoDatabasesDoWhatEveryEngineMust(t *testing.T) {
 				return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 			})
 		}
-		e, err := sharded.Open(t.Context(), shards, sharded.Config{Patience: patience, Logger: silent})
+		e, err := sharded.Open(t.Context(), shards, sharded.Config{CallTimeout: patience, Logger: silent})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		return e
 	}
 	e := open(t)
 	require.Implements(t, (*engine.Waker)(nil), e)
-	enginetest.Run(t, e, enginetest.Options{Second: open, Place: place(2)})
+	enginetest.Run(t, e, enginetest.Options{Second: open, PartOf: shardOf(2)})
 }
 
 func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
@@ -108,14 +108,14 @@ func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
 	_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	for _, task := range tasks[:150] { // the indexes are not told
-		_, err = tables[sharded.Place(task.Key(), 2)].Set(t.Context(), []engine.Task{task})
+		_, err = tables[sharded.ShardOf(task.Key(), 2)].Set(t.Context(), []engine.Task{task})
 		require.NoError(t, err)
 	}
 	_, err = e.Set(t.Context(), tasks[150:])
 	require.NoError(t, err)
 	leased := map[string]engine.Outcome{}
 	require.Eventually(t, func() bool {
-		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 50, Lease: time.Minute})
+		batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 50, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, one := range batch.Leased {
 			require.NotContains(t, leased, one.ID)
@@ -123,7 +123,7 @@ func TestAnIndexCanStandInFrontOfEachShard(t *testing.T) {
 		}
 		return len(leased) == len(tasks)
 	}, time.Minute, 10*time.Millisecond)
-	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Settle: slices.Collect(maps.Values(leased))})
+	batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Settle: slices.Collect(maps.Values(leased))})
 	require.NoError(t, err)
 	require.NotContains(t, batch.Settled, false)
 }

@@ -45,7 +45,7 @@ func TestAShardIsNotAwayWhileItsIndexIsFilled(t *testing.T) {
 		_, err = table.Set(t.Context(), tasks)
 		require.NoError(t, err)
 		for range 10 {
-			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute})
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute})
 			require.NoError(t, err)
 			require.Len(t, batch.Leased, 100)
 		}

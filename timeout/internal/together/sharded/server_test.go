@@ -28,14 +28,14 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		openers = append(openers, func(ctx context.Context) (*postgres.Engine, error) {
 			return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 		})
-		alone, err := postgres.Open(t.Context(), url, postgres.Config{}) // making the tables may take more than Patience
+		alone, err := postgres.Open(t.Context(), url, postgres.Config{}) // making the tables may take more than CallTimeout
 		require.NoError(t, err)
 		require.NoError(t, alone.Close())
 	}
 	var e engine.Engine
 	require.EventuallyWithT(t, func(c *assert.CollectT) { // a busy machine may be silent for a second
 		var err error
-		e, err = sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
+		e, err = sharded.Open(t.Context(), openers, sharded.Config{CallTimeout: time.Second, Logger: silent})
 		require.NoError(c, err)
 	}, time.Minute, 50*time.Millisecond)
 	defer func() { require.NoError(t, e.Close()) }()
@@ -91,7 +91,7 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		{"killed", servers[1].Kill, servers[1].Restart},
 		{"silent", servers[1].Pause, servers[1].Continue},
 	} {
-		some := func(place int) []string { return set[place][10+20*n : 30+20*n] }
+		some := func(index int) []string { return set[index][10+20*n : 30+20*n] }
 		do(trouble.what, some(1)[:10], time.Second)
 		trouble.begin(t)
 		require.Eventually(t, func() bool {
@@ -122,7 +122,7 @@ func ids(topic string, shards, each int) [][]string {
 	all := make([][]string, shards)
 	for n := 0; slices.ContainsFunc(all, func(some []string) bool { return len(some) < each }); n++ {
 		id := fmt.Sprint(n)
-		if p := sharded.Place(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
+		if p := sharded.ShardOf(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
 			all[p] = append(all[p], id)
 		}
 	}

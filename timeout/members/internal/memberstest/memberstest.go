@@ -34,11 +34,11 @@ type Members interface {
 	Close() error
 }
 
-// Beat beats until it gets a view.
-func Beat(t *testing.T, m engine.Members, name string, ttl time.Duration) engine.View {
+// Heartbeat sends heartbeats until it gets a view.
+func Heartbeat(t *testing.T, m engine.Members, name string, ttl time.Duration) engine.View {
 	t.Helper()
 	for begun := time.Now(); ; {
-		view, err := m.Beat(t.Context(), engine.Node{Name: name}, ttl)
+		view, err := m.Heartbeat(t.Context(), engine.Node{Name: name}, ttl)
 		if isBusy(err, ttl) && time.Since(begun) < Eternal {
 			continue
 		}
@@ -47,20 +47,22 @@ func Beat(t *testing.T, m engine.Members, name string, ttl time.Duration) engine
 	}
 }
 
-// Awake beats for a zombie until it is a member again, and meanwhile for its heir: that may take longer than a ttl.
+// Awake sends heartbeats for a zombie until it is a member again, and meanwhile for its heir: that may take longer
+// than a ttl.
 func Awake(t *testing.T, zombie, heir engine.Members) (view engine.View) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		Beat(t, heir, "heir", Long)
+		Heartbeat(t, heir, "heir", Long)
 		var err error
-		view, err = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, Short)
+		view, err = zombie.Heartbeat(t.Context(), engine.Node{Name: "zombie"}, Short)
 		return err == nil
 	}, Eternal, 20*time.Millisecond)
 	return view
 }
 
 // isBusy reports whether an error may be of a busy machine. A short ttl has a short time limit. Its session can also end
-// in the middle of a beat, or a connection that has to be quick for it: such a beat fails, and the next one joins again.
+// in the middle of a heartbeat, or a connection that has to be quick for it: such a heartbeat fails, and the next one
+// joins again.
 func isBusy(err error, ttl time.Duration) bool {
 	if err == nil || errors.Is(err, engine.ErrArgument) || errors.Is(err, engine.ErrClosed) {
 		return false
@@ -68,18 +70,18 @@ func isBusy(err error, ttl time.Duration) bool {
 	return ttl <= Short || errors.Is(err, context.DeadlineExceeded)
 }
 
-// places are the numbers of running tests.
+// prefixes are the numbers of running tests.
 var (
-	places sync.Map // of *testing.T
-	last   atomic.Int64
+	prefixes sync.Map // of *testing.T
+	last     atomic.Int64
 )
 
-// Place returns a name for the nodes of a test, and always the same one. The next run of the test has another: the
+// Prefix returns a name for the nodes of a test, and always the same one. The next run of the test has another: the
 // nodes of the one before may still be members.
-func Place(t *testing.T) string {
-	number, known := places.LoadOrStore(t, last.Add(1))
+func Prefix(t *testing.T) string {
+	number, known := prefixes.LoadOrStore(t, last.Add(1))
 	if !known {
-		t.Cleanup(func() { places.Delete(t) })
+		t.Cleanup(func() { prefixes.Delete(t) })
 	}
 	return fmt.Sprintf("%s-%d", t.Name(), number)
 }
@@ -145,23 +147,23 @@ func Serve(t *testing.T, m engine.Members) (center *timeout.Center, stop func())
 
 // KilledLeader lets the first of three nodes die without a Leave.
 func KilledLeader(t *testing.T, a, b, c engine.Members, kill func()) {
-	Beat(t, a, "a", Dying)
-	Beat(t, b, "b", Long)
-	before := Beat(t, c, "c", Long)
+	Heartbeat(t, a, "a", Dying)
+	Heartbeat(t, b, "b", Long)
+	before := Heartbeat(t, c, "c", Long)
 	require.Equal(t, []string{"a", "b", "c"}, Names(before))
-	require.Equal(t, before, Beat(t, c, "c", Long))
-	other := Beat(t, b, "b", Long)
+	require.Equal(t, before, Heartbeat(t, c, "c", Long))
+	other := Heartbeat(t, b, "b", Long)
 	require.Equal(t, before.Nodes, other.Nodes, "the same for all")
 
 	kill()
 	killed := time.Now()
-	require.Eventually(t, func() bool { return Beat(t, b, "b", Long).Leader() == "b" }, Eternal, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return Heartbeat(t, b, "b", Long).Leader() == "b" }, Eternal, 20*time.Millisecond)
 	require.Greater(t, time.Since(killed), Dying/4)
-	after := Beat(t, c, "c", Long)
+	after := Heartbeat(t, c, "c", Long)
 	require.Equal(t, []string{"b", "c"}, Names(after))
 }
 
-// Duplicates runs two centers of one name. Both are told, and yet beat not much more often.
+// Duplicates runs two centers of one name. Both are told, and yet send hardly more heartbeats.
 func Duplicates(t *testing.T, a, b Members) {
 	one, stopOne := Serve(t, a)
 	two, stopTwo := Serve(t, b)
@@ -171,7 +173,7 @@ func Duplicates(t *testing.T, a, b Members) {
 	time.Sleep(3 * Short)
 	require.NoError(t, endOne())
 	require.NoError(t, endTwo())
-	require.Less(t, len(changesOne)+len(changesTwo), 60, "each beats some nine times, and wakes the other at most")
+	require.Less(t, len(changesOne)+len(changesTwo), 60, "each sends some nine heartbeats, and wakes the other at most")
 	require.Len(t, one.View().Nodes, 1)
 	stopTwo()
 	require.Eventually(t, func() bool { return one.View().Other == "" }, Eternal, 10*time.Millisecond)
@@ -197,7 +199,7 @@ func Away(t *testing.T, s *testserver.Server, center *timeout.Center, other Memb
 	outage.Begin(s, t)
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	_, err := other.Beat(ctx, engine.Node{Name: "other"}, Long)
+	_, err := other.Heartbeat(ctx, engine.Node{Name: "other"}, Long)
 	cancel()
 	require.Error(t, err)
 	require.Less(t, time.Since(asked), Eternal/2)
@@ -208,13 +210,13 @@ func Away(t *testing.T, s *testserver.Server, center *timeout.Center, other Memb
 
 	outage.End(s, t)
 	require.Eventually(t, func() bool {
-		view, err := other.Beat(t.Context(), engine.Node{Name: "other"}, Long)
+		view, err := other.Heartbeat(t.Context(), engine.Node{Name: "other"}, Long)
 		return err == nil && len(view.Nodes) == 2
 	}, Eternal, 50*time.Millisecond)
 	changes.Drain(300 * time.Millisecond)
 	require.NoError(t, other.Leave(t.Context(), "other"))
 	require.Eventually(t, func() bool { return len(center.View().Nodes) == 1 }, Eternal, 10*time.Millisecond)
-	Beat(t, other, "other", Long)
+	Heartbeat(t, other, "other", Long)
 	changes.Await(t, "the watch goes on after the outage")
 }
 
@@ -222,7 +224,7 @@ func Away(t *testing.T, s *testserver.Server, center *timeout.Center, other Memb
 func Closed(t *testing.T, m Members) {
 	require.NoError(t, m.Close())
 	require.NoError(t, m.Close())
-	_, err := m.Beat(t.Context(), engine.Node{Name: "a"}, Long)
+	_, err := m.Heartbeat(t.Context(), engine.Node{Name: "a"}, Long)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	require.ErrorIs(t, m.Leave(t.Context(), "a"), engine.ErrClosed)
 	require.ErrorIs(t, m.Watch(t.Context(), func() {}), engine.ErrClosed)

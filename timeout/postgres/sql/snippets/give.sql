@@ -1,4 +1,4 @@
--- What is not leased has outlived its last attempt, or was moved and is not due yet. A row that somebody has changed
+-- What is not leased has no attempt left, or was moved and is not due yet. A row that somebody has changed
 -- since the statement began stands elsewhere now: it is neither found there nor logged.
 given AS MATERIALIZED (
     SELECT o.*, o.early OR o.state = 2 AND o.attempts >= p.attempts AS kept FROM picked o, p

@@ -3,5 +3,5 @@ FROM (
     FROM unnest($1::integer[], $2::text[], $3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[], $8::bytea[])
         AS k (topic, id, slot, due, after, absent, callback, payload), clock
 ) k
-WHERE {known} AND {told}
+WHERE {known} AND {announce}
 ORDER BY k.topic, k.id COLLATE "C"

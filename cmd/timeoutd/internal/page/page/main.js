@@ -98,15 +98,15 @@
   }
 
   function drawNow(lateNow) {
-    const p = points[points.length - 1], dead = ofCounts("dead"), swept = ofAll("swept"), early = ofAll("early"), again = ofAll("again"), lost = ofAll("lost"), m = latest.members, here = alone() ? " here" : "";
+    const p = points[points.length - 1], dead = ofCounts("dead"), purged = ofAll("purged"), early = ofAll("early"), again = ofAll("again"), lost = ofAll("lost"), m = latest.members, here = alone() ? " here" : "";
     drawTiles($("tiles"), [
       { id: "pending", what: "Pending", value: count(p.pending), more: plural(latest.topics.length, "topic") },
       { id: "due", what: "Due now", value: count(p.due), more: p.due || p.lag ? `for up to ${time(p.lag)}` : "nothing waits", warn: p.lag > 5 },
       { id: "running", what: "Running", value: count(ofCounts("running")), more: `and ${count(ofAll("queued"))} queued` },
       { id: "done", what: "Done" + here, value: rate(lately("done")), unit: "/s", more: count(ofAll("done")) + " in all" },
       { id: "failed", what: "Failed" + here, value: rate(lately("failed")), unit: "/s", more: `${count(ofAll("failed"))} in all, ${count(ofAll("postponed"))} put off`, warn: lately("failed") > 0 },
-      { id: "dead", what: "Dead", value: count(dead), more: swept ? `${count(swept)} deleted` : dead ? "replay or drop them" : "none", warn: dead + swept > 0, title: "Dead tasks are deleted when they are too old (retain_dead) or too many (max_dead)." },
-      { id: "again", what: "Again, lost", value: `${count(again)}, ${count(lost)}`, more: "leases outlived, lost", warn: again + lost > 0, title: "Tasks that were leased since an earlier lease was outlived, and leases that were lost: what may have run twice is in one of them." },
+      { id: "dead", what: "Dead", value: count(dead), more: purged ? `${count(purged)} deleted` : dead ? "replay or drop them" : "none", warn: dead + purged > 0, title: "Dead tasks are deleted when they are too old (retain_dead) or too many (max_dead)." },
+      { id: "again", what: "Again, lost", value: `${count(again)}, ${count(lost)}`, more: "leases expired, lost", warn: again + lost > 0, title: "Tasks that were leased since an earlier lease had expired, and leases that were lost: what may have run twice is in one of them." },
       { id: "early", what: "Early", value: count(early), more: "must be 0", bad: early > 0 },
       { id: "late", what: "Late, p99", value: lateNow.count ? time(lateNow.p99_seconds) : "–", more: lateNow.count ? `max ${time(lateNow.max_seconds)}` : m.nodes.length ? plural(m.nodes.length, "node") : "no node yet" },
     ]);

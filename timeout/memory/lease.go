@@ -8,8 +8,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Expire is engine.Engine's.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease is engine.Engine's.
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return in(ctx, e, ask.Topic, func(t *topic) engine.Batch {
 		asked := time.Now()
 		at := asked.UnixMilli()
@@ -21,7 +21,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 			return batch
 		}
 		slots := t.Asked(ask.Slots)
-		latest := at - engine.CeilMillis(ask.Late)
+		latest := at - engine.CeilMillis(ask.OverdueBy)
 		en := t.first(slots)
 		for ; en != nil && en.at <= latest && len(batch.Leased) < ask.Max; en = t.first(slots) {
 			e.lease(t, en, ask, asked, &batch)
@@ -82,17 +82,17 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 		return false
 	}
 	pending := outcome.As == engine.Pending
-	anew := pending && outcome.Anew
-	refund := pending && outcome.Refund && !anew
-	if anew {
+	newRun := pending && outcome.NewRun
+	release := pending && outcome.Release && !newRun
+	if newRun {
 		if outcome.As = engine.Done; outcome.Error != "" {
 			outcome.As = engine.Dead
 		}
 	}
-	if forgotten := outcome.As == engine.Done && t.Retain == 0; !refund && !forgotten {
+	if forgotten := outcome.As == engine.Done && t.Retain == 0; !release && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != engine.Done && !refund || anew {
+	if outcome.As != engine.Done && !release || newRun {
 		en.mine().failure = outcome.Error
 	}
 	if !pending {
@@ -101,14 +101,14 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	}
 	en.at = outcome.DueAt(now())
 	switch {
-	case anew:
+	case newRun:
 		succeeded := 0
 		if outcome.As == engine.Done {
 			succeeded = 1
 		}
 		en.begin(succeeded)
 		en.more.node, en.due = "", en.at
-	case refund:
+	case release:
 		en.attempts--
 	}
 	e.wait(en)

@@ -22,8 +22,8 @@ const window = 10_000
 // tells when it ends.
 const lockedWait = 20 * time.Millisecond
 
-// Expire implements engine.Engine. If nothing is due, it writes nothing.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease implements engine.Engine. If nothing is due, it writes nothing.
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	t, err := e.must(ctx, ask.Topic)
 	if err == nil && len(ask.Slots) > 0 && slices.Max(ask.Slots) >= t.Slots {
 		e.topics.forget(ask.Topic) // it has grown, elsewhere
@@ -56,7 +56,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 // take leases up to ask.Max tasks and settles the outcomes with the first of them. An ask for late
 // tasks does not peek.
 func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []settlement, s *slots, batch *engine.Batch) error {
-	if len(outcomes) == 0 && !t.busy.Load() && ask.Late == 0 {
+	if len(outcomes) == 0 && !t.busy.Load() && ask.OverdueBy == 0 {
 		if due, err := e.peek(ctx, t, s, batch); err != nil || !due {
 			return err
 		}
@@ -69,7 +69,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			limits.look = maxChunk
 		}
 		var next *peeked
-		if ask.Late == 0 && !t.busy.Load() { // a busy topic has a full batch again, and then the next time is now
+		if ask.OverdueBy == 0 && !t.busy.Load() { // a busy topic has a full batch again, and then the next time is now
 			next = new(peeked)
 		}
 		before := len(batch.Leased) + len(batch.Died)
@@ -89,11 +89,11 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			due, err = e.seen(t, next, batch)
 			full = full && due
 		}
-		if ask.Late == 0 {
+		if ask.OverdueBy == 0 {
 			t.busy.Store(full)
 		}
 		switch {
-		case !full && ask.Late > 0:
+		case !full && ask.OverdueBy > 0:
 			return nil
 		case !full:
 			// The leases count, whatever becomes of this.
@@ -136,7 +136,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 		e.queueSettle(b, t, outcomes, settled)
 		if limits.most > 0 {
 			sql, args := e.sql.Lease, []any{
-				t.no, engine.CeilMillis(ask.Late), limits.look, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
+				t.no, engine.CeilMillis(ask.OverdueBy), limits.look, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
 				maxBytes, e.frontOf(t),
 			}
 			if s.wanted != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testOutlivedAmongOthers has tasks outlive their leases, beside waiting ones with and without a failed
+// testExpiredAmongOthers has leases expire, beside waiting ones with and without a failed
 // attempt. A call leases fewer than are due.
-func testOutlivedAmongOthers(r *rig) {
+func testExpiredAmongOthers(r *rig) {
 	r.make(engine.Topic{Slots: 1})
 	for _, size := range []int{1, engine.MaxPayload} {
 		const each = 4
@@ -43,7 +43,7 @@ func testOutlivedAmongOthers(r *rig) {
 
 		got, want := map[string][]any{}, map[string][]any{}
 		r.eventually("all are leased", func() bool { // a busy engine may be late
-			for _, leased := range r.expire(engine.Ask{Max: each + 1}).Leased {
+			for _, leased := range r.leaseBatch(engine.Ask{Max: each + 1}).Leased {
 				require.NotContains(r.t, got, leased.ID)
 				require.Len(r.t, leased.Payload, size)
 				got[leased.ID] = []any{leased.Attempts, leased.Failures, leased.Again}

@@ -44,7 +44,7 @@ func TestAnotherListOfShardsIsRefused(t *testing.T) {
 	refused(t, []engine.Engine{s[1], s[0], s[2]}, "shard 1 of 3", "made as shard 2 of 3")
 	refused(t, s[:2], "made as shard 1 of 3")
 	refused(t, append(s, inMemory(t)), "of 4", "made as shard 1 of 3")
-	refused(t, []engine.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no mark")
+	refused(t, []engine.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no marker")
 	refused(t, []engine.Engine{s[0], s[1], s[1]}, "shard 3 of 3", "made as shard 2 of 3")
 
 	others := several(t, 3)
@@ -84,7 +84,7 @@ func TestTheMarksAreNobodysTasks(t *testing.T) {
 	page, err := e.List(t.Context(), engine.Query{Topic: engine.Reserved, State: engine.Pending})
 	require.NoError(t, err)
 	require.Empty(t, page.Tasks)
-	_, err = e.Expire(t.Context(), engine.Ask{Topic: engine.Reserved, Max: 10, Lease: time.Hour})
+	_, err = e.Lease(t.Context(), engine.Ask{Topic: engine.Reserved, Max: 10, Lease: time.Hour})
 	require.ErrorIs(t, err, engine.ErrNotFound)
 	for _, id := range []string{"place", "founded"} {
 		key := engine.Key{Topic: engine.Reserved, ID: id}
@@ -150,7 +150,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 	}{
 		{nil, sharded.Config{}, "0 shards, must be 1 to 1024"},
 		{[]engine.Engine{nil}, sharded.Config{}, "shard 0 is nil"},
-		{several(t, 1), sharded.Config{Patience: time.Microsecond}, "Patience 1µs, must be at least 10ms"},
+		{several(t, 1), sharded.Config{CallTimeout: time.Microsecond}, "CallTimeout 1µs, must be at least 10ms"},
 	} {
 		_, err := sharded.New(t.Context(), refused.shards, refused.cfg)
 		require.ErrorIs(t, err, engine.ErrArgument)
@@ -164,12 +164,12 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	var away atomic.Int32
 	var openers []func(context.Context) (*memory.Engine, error)
 	var shards []engine.Engine
-	for place := range 3 {
+	for index := range 3 {
 		shard, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		shards = append(shards, shard)
 		openers = append(openers, func(context.Context) (*memory.Engine, error) {
-			if int(away.Load()) == place {
+			if int(away.Load()) == index {
 				return nil, errRefused
 			}
 			return shard, nil
@@ -180,8 +180,8 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	require.ErrorIs(t, err, errRefused)
 	require.ErrorContains(t, err, "the first time all shards must answer")
 	require.ErrorContains(t, err, "shard 3 of 3")
-	for place, shard := range shards { // the opened ones are closed, for good in memory
-		if place != 2 {
+	for index, shard := range shards { // the opened ones are closed, for good in memory
+		if index != 2 {
 			_, err = shard.Topics(t.Context())
 			require.ErrorIs(t, err, engine.ErrClosed)
 		}
@@ -197,10 +197,10 @@ func TestAShardIsTakenInWhenItAnswers(t *testing.T) {
 		shards = append(shards, stubs[len(stubs)-1])
 	}
 	over(t, shards...)
-	for place, stub := range stubs {
+	for index, stub := range stubs {
 		stub.is.Store(refusing)
 		e := over(t, shards...)
-		key := []engine.Key{{Topic: "orders", ID: ids("orders", 3, 1)[place][0]}}
+		key := []engine.Key{{Topic: "orders", ID: ids("orders", 3, 1)[index][0]}}
 		_, err := e.Get(t.Context(), key)
 		require.ErrorIs(t, err, errRefused)
 		stub.is.Store(well)

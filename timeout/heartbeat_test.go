@@ -59,21 +59,21 @@ func TestANodeStaysAMemberWhileTheTopicsCanNotBeRead(t *testing.T) {
 // mute is an engine that hangs.
 type mute struct {
 	headless
-	beats []time.Duration // how long each one had hung at its end
+	heartbeats []time.Duration // how long each one had hung at its end
 }
 
-func (e *mute) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+func (e *mute) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if !e.hangs.Load() {
-		return e.Engine.Beat(ctx, node, ttl)
+		return e.Engine.Heartbeat(ctx, node, ttl)
 	}
 	began := time.Now()
 	<-ctx.Done()
-	e.beats = append(e.beats, time.Since(began))
+	e.heartbeats = append(e.heartbeats, time.Since(began))
 	return engine.View{}, context.Cause(ctx)
 }
 
-// A beat hardly waits for the topics, and has half of the TTL itself.
-func TestABeatIsTriedAgainWithinTheTTL(t *testing.T) {
+// A heartbeat hardly waits for the topics, and has half of the TTL itself.
+func TestAHeartbeatIsTriedAgainWithinTheTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		kept, err := memory.New(memory.Config{})
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestABeatIsTriedAgainWithinTheTTL(t *testing.T) {
 		engine.hangs.Store(false)
 		pass(10 * time.Second)
 		require.NoError(t, r.stop())
-		require.Equal(t, slices.Repeat([]time.Duration{5 * time.Second}, 12), engine.beats)
+		require.Equal(t, slices.Repeat([]time.Duration{5 * time.Second}, 12), engine.heartbeats)
 		require.Len(t, log.Lines("topics can't be read"), 4)
 		require.Len(t, log.Lines("members can't be reached"), 12)
 	})

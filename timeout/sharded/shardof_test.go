@@ -10,11 +10,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-// Changing one of these places loses all stored tasks.
-func TestPlacesAreForEver(t *testing.T) {
+// Changing one of these indices loses all stored tasks.
+func TestTheShardOfATaskIsForEver(t *testing.T) {
 	for _, want := range []struct {
 		topic, id string
-		of, place int
+		of, index int
 	}{
 		{"orders", "1", 1, 0},
 		{"orders", "1", 2, 1},
@@ -26,7 +26,7 @@ func TestPlacesAreForEver(t *testing.T) {
 		{"orders", "{user-7}/other", 8, 7},
 		{"orders", "é", 5, 0},
 	} {
-		require.Equal(t, want.place, sharded.Place(engine.Key{Topic: want.topic, ID: want.id}, want.of), "%+v", want)
+		require.Equal(t, want.index, sharded.ShardOf(engine.Key{Topic: want.topic, ID: want.id}, want.of), "%+v", want)
 	}
 }
 
@@ -35,10 +35,10 @@ func TestShardsHaveAboutAsMuchEach(t *testing.T) {
 	for _, shards := range []int{2, 3, 8} {
 		has := make([]int, shards)
 		for i := range count {
-			has[sharded.Place(engine.Key{Topic: "orders", ID: fmt.Sprint(i)}, shards)]++
+			has[sharded.ShardOf(engine.Key{Topic: "orders", ID: fmt.Sprint(i)}, shards)]++
 		}
-		for place, n := range has {
-			require.InEpsilon(t, count/shards, n, 0.2, "shard %d of %d", place, shards)
+		for index, n := range has {
+			require.InEpsilon(t, count/shards, n, 0.2, "shard %d of %d", index, shards)
 		}
 	}
 }
@@ -49,10 +49,10 @@ func TestASlotIsInOneShardWhereTheirNumbersArePowersOfTwo(t *testing.T) {
 			in := map[int]int{}
 			for i := range 5000 {
 				id := fmt.Sprint(i)
-				place := sharded.Place(engine.Key{Topic: "orders", ID: id}, shards)
+				index := sharded.ShardOf(engine.Key{Topic: "orders", ID: id}, shards)
 				before, seen := in[engine.Slot(id, slots)]
-				require.True(t, !seen || before == place)
-				in[engine.Slot(id, slots)] = place
+				require.True(t, !seen || before == index)
+				in[engine.Slot(id, slots)] = index
 			}
 		}
 	}

@@ -1,10 +1,10 @@
--- expire(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
--- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
--- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set, "f" the
+-- lease(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
+-- settles leases, then leases tasks whose leases have expired and those that are due. as is "d" done,
+-- "x" dead, "p" pending, "r" pending and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
--- anew. A due task without a body is lost: the script forgets it and returns its id.
+-- a new run. A due task without a body is lost: the script forgets it and returns its id.
 local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'big')
 local refused = refusal(meta)
 if refused then return refused end
@@ -60,8 +60,8 @@ if count > 0 then
   if #dead > 0 then call('ZADD', d, unpack(dead)) end
 end
 
--- outlived is the error of an attempt after the end of its lease, and the history.
-local function outlived(record)
+-- expired is the error of an attempt after the end of its lease, and the history.
+local function expired(record)
   local _, past = split(record)
   if attempts(record) == 0 then return 'timeout: the record of its attempts is lost' .. past end
   return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record)) .. past
@@ -92,7 +92,7 @@ if max > 0 and not paused then
       elseif attempts(record) >= limit then
         died[#died + 1] = over[i]
         update[#update + 1] = over[i]
-        update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. outlived(record)
+        update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. expired(record)
       else
         late = late + 1
         ids[late], records[late], scores[late] = over[i], record, ''
@@ -164,7 +164,7 @@ if max > 0 and not paused then
       running[2 * i - 1], running[2 * i] = stop, id
       update[2 * i - 1] = id
       if i <= late then
-        update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. outlived(record)
+        update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. expired(record)
       elseif record then
         update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. sub(record, 23 + byte(record, 22))
       else

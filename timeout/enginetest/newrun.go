@@ -9,55 +9,55 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testAnew checks engine.Outcome.Anew: each life is like that of a task just set.
-func testAnew(r *rig) {
+// testNewRun checks engine.Outcome.NewRun: each run is like that of a task just set.
+func testNewRun(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retain: long, Retries: 1})
 	set := r.set("1", past)
-	first := r.expireOne("a", long)
+	first := r.leaseOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: first.Token, As: engine.Pending, Error: "first"}))
-	last := r.expireOne("a", long)
+	last := r.leaseOne("a", long)
 	require.Equal(r.t, 2, last.Attempts)
 	require.Equal(r.t, "first", last.Error)
 	for range 5 {
 		before := r.now()
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, NewRun: true}))
 		task := r.get("1")
 		require.Equal(r.t, engine.Pending, task.State)
 		require.Equal(r.t, set.Version, task.Version)
 		require.Equal(r.t, "payload of 1", string(task.Payload))
 		require.Zero(r.t, task.Attempts)
-		require.Empty(r.t, task.Error, "the error of an earlier life is gone")
+		require.Empty(r.t, task.Error, "the error of an earlier run is gone")
 		require.Empty(r.t, task.Node)
 		sameTime(r.t, task.Due, task.Until, "Until")
 		require.False(r.t, task.Due.Before(before.Truncate(time.Millisecond)), "Due %v is before %v", task.Due, before)
 		require.False(r.t, task.Due.After(r.now()), "Due %v is in the future", task.Due)
 		require.Equal(r.t, map[engine.State]int{engine.Pending: 1}, r.sizes())
-		last = r.expireOne("b", long)
-		require.Equal(r.t, 1, last.Attempts, "each life has all its attempts")
+		last = r.leaseOne("b", long)
+		require.Equal(r.t, 1, last.Attempts, "each run has all its attempts")
 		require.Equal(r.t, set.Version, last.Version)
 		require.Equal(r.t, "b", last.Node)
 		require.Empty(r.t, last.Error)
 		require.False(r.t, last.Again)
 		sameTime(r.t, task.Due, last.Due, "Due")
 		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Error: "again"}))
-		last = r.expireOne("b", long)
+		last = r.leaseOne("b", long)
 		require.Equal(r.t, 2, last.Attempts)
-		sameTime(r.t, task.Due, last.Due, "Due stays the action time of this life")
+		sameTime(r.t, task.Due, last.Due, "Due stays the action time of this run")
 	}
 
 	// The wait is by the engine's clock. A waiting task can be moved and removed.
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, After: long}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, NewRun: true, After: long}))
 	task := r.get("1")
 	sameTime(r.t, task.Due, task.Until, "Until")
 	wait := task.Due.Sub(r.now())
 	require.True(r.t, wait <= long+time.Millisecond && wait > long-time.Minute, "it waits %v", wait)
 	r.idle(20 * time.Millisecond)
 	require.Equal(r.t, engine.Pending, r.move("1", past).Was)
-	moved := r.expireOne("a", long)
+	moved := r.leaseOne("a", long)
 	require.Equal(r.t, 1, moved.Attempts)
 	sameTime(r.t, past, moved.Due, "Due")
 	at := r.later()
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, Anew: true, Refund: true, Due: at, After: time.Minute}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, NewRun: true, Release: true, Due: at, After: time.Minute}))
 	task = r.get("1")
 	sameTime(r.t, at, task.Due, "Due")
 	require.Zero(r.t, task.Attempts)
@@ -67,13 +67,13 @@ func testAnew(r *rig) {
 	voids := func(what string, token engine.Token) {
 		r.t.Helper()
 		before := r.get(token.ID)
-		require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true, After: long}), what)
+		require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Pending, NewRun: true, After: long}), what)
 		require.Equal(r.t, plain(before), plain(r.get(token.ID)), what)
 	}
 	token := r.leased("2", long).Token
 	voids("another task's token", engine.Token{Key: token.Key, Lease: first.Token.Lease, Part: token.Part})
 	require.Equal(r.t, []bool{true, false}, r.settle(
-		engine.Outcome{Token: token, As: engine.Pending, Anew: true, After: long}, engine.Outcome{Token: token, As: engine.Done}))
+		engine.Outcome{Token: token, As: engine.Pending, NewRun: true, After: long}, engine.Outcome{Token: token, As: engine.Done}))
 	voids("settled", token)
 	token = r.leased("2", long).Token
 	r.set("2", r.later())
@@ -82,13 +82,13 @@ func testAnew(r *rig) {
 	require.Equal(r.t, engine.Running, r.remove("2").Was)
 	voids("removed", token)
 	token = r.ending(r.leased("2", long)).Token
-	again := r.expireOne("b", long)
+	again := r.leaseOne("b", long)
 	require.True(r.t, again.Again)
-	voids("outlived", token)
+	voids("expired", token)
 
-	// A failed life leaves its error, until the next outcome.
+	// A failed run leaves its error, until the next outcome.
 	token = r.leased("4", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true, Error: "failed"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, NewRun: true, Error: "failed"}))
 	task = r.get("4")
 	require.Equal(r.t, engine.Pending, task.State)
 	require.Zero(r.t, task.Attempts)
@@ -96,38 +96,38 @@ func testAnew(r *rig) {
 	require.Empty(r.t, task.Node)
 	require.Equal(r.t, "payload of 4", string(task.Payload))
 	sameTime(r.t, task.Due, task.Until, "Until")
-	last = r.expireOne("b", long)
+	last = r.leaseOne("b", long)
 	require.Equal(r.t, 1, last.Attempts)
 	require.Equal(r.t, "failed", last.Error)
 	sameTime(r.t, task.Due, last.Due, "Due")
 	at = r.later()
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: "failed again", Due: at}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, NewRun: true, Error: "failed again", Due: at}))
 	task = r.get("4")
 	require.Equal(r.t, "failed again", task.Error)
 	sameTime(r.t, at, task.Due, "Due")
 	voids("failed", last.Token)
 	require.Equal(r.t, engine.Pending, r.move("4", past).Was)
-	moved = r.expireOne("a", long)
+	moved = r.leaseOne("a", long)
 	sameTime(r.t, past, moved.Due, "Due")
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, Anew: true, After: long}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, NewRun: true, After: long}))
 	require.Empty(r.t, r.get("4").Error)
 	require.Equal(r.t, engine.Pending, r.remove("4").Was)
 
-	// The next life begins with all attempts, also after the end of a lease.
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, Anew: true}))
-	r.ending(r.expireOne("a", long))
-	again = r.expireOne("b", long)
+	// The next run begins with all attempts, also after the end of a lease.
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, NewRun: true}))
+	r.ending(r.leaseOne("a", long))
+	again = r.leaseOne("b", long)
 	require.True(r.t, again.Again)
 	require.Equal(r.t, 2, again.Attempts)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Done}))
 
-	// Without Retain an engine keeps a task for its next life all the same.
+	// Without Retain an engine keeps a task for its next run all the same.
 	r.make(engine.Topic{Slots: 1, Retries: 1})
 	token = r.leased("3", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Error: "broken"}))
-	token = r.expireOne("a", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true}))
-	last = r.expireOne("a", long)
+	token = r.leaseOne("a", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, NewRun: true}))
+	last = r.leaseOne("a", long)
 	require.Equal(r.t, 1, last.Attempts)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
 	require.Equal(r.t, engine.None, r.get("3").State)
@@ -140,43 +140,43 @@ func testEvery(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retries: -1, Every: "1h"})
 	r.set("1", past)
 	for attempt := 1; attempt <= 3; attempt++ {
-		require.Equal(r.t, attempt, r.ending(r.expireOne("a", long)).Attempts)
+		require.Equal(r.t, attempt, r.ending(r.leaseOne("a", long)).Attempts)
 	}
-	last := r.expireOne("b", long)
+	last := r.leaseOne("b", long)
 	require.Contains(r.t, last.Error, "the lease of a ended in attempt 3")
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: last.Error, After: long}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, NewRun: true, Error: last.Error, After: long}))
 	task := r.get("1")
 	require.Equal(r.t, last.Error, task.Error)
 	require.Equal(r.t, []int{0, 4, 4}, []int{task.Attempts, task.Calls, task.Failures})
 	r.move("1", past)
-	token := r.expireOne("b", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true, After: long}))
+	token := r.leaseOne("b", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, NewRun: true, After: long}))
 	task = r.get("1")
 	require.Equal(r.t, []int{0, 5, 4}, []int{task.Attempts, task.Calls, task.Failures}, "one of them has succeeded")
 
 	// A topic can lose its schedule, and get one.
 	r.make(engine.Topic{Retries: -1})
 	r.set("2", past)
-	r.ending(r.expireOne("a", long))
+	r.ending(r.leaseOne("a", long))
 	require.Eventually(r.t, func() bool {
-		require.Empty(r.t, r.expire(engine.Ask{Max: 1}).Leased)
+		require.Empty(r.t, r.leaseBatch(engine.Ask{Max: 1}).Leased)
 		return r.get("2").State == engine.Dead
 	}, patient, 10*time.Millisecond)
 	r.make(engine.Topic{Retries: -1, Every: "1h"})
 	r.set("2", past)
-	r.ending(r.expireOne("a", long))
-	require.Equal(r.t, 2, r.expireOne("a", long).Attempts)
+	r.ending(r.leaseOne("a", long))
+	require.Equal(r.t, 2, r.leaseOne("a", long).Attempts)
 }
 
-// testLogAnew reads the log of a task with several lives. The last attempt of a life is Done
+// testLogNewRun reads the log of a task with several runs. The last attempt of a run is Done
 // or Dead there.
-func testLogAnew(r *rig) {
+func testLogNewRun(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retain: long})
 	version := r.set("1", past).Version
 	failed := engine.Outcome{As: engine.Pending, Error: "first"}
-	anew, died := engine.Outcome{As: engine.Pending, Anew: true}, engine.Outcome{As: engine.Pending, Anew: true, Error: "last"}
-	for i, outcome := range []engine.Outcome{failed, died, anew, failed} {
-		outcome.Token, outcome.Took = r.expireOne(string(rune('a'+i)), long).Token, time.Duration(i)*time.Second
+	newRun, died := engine.Outcome{As: engine.Pending, NewRun: true}, engine.Outcome{As: engine.Pending, NewRun: true, Error: "last"}
+	for i, outcome := range []engine.Outcome{failed, died, newRun, failed} {
+		outcome.Token, outcome.Took = r.leaseOne(string(rune('a'+i)), long).Token, time.Duration(i)*time.Second
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 	}
 	executions := r.executions("1", 10)
@@ -194,27 +194,27 @@ func testLogAnew(r *rig) {
 
 	// Without Retain the log has no attempt that succeeded.
 	r.make(engine.Topic{Slots: 1})
-	anew.Token, anew.After = r.leased("2", long).Token, long
-	require.Equal(r.t, []bool{true}, r.settle(anew))
+	newRun.Token, newRun.After = r.leased("2", long).Token, long
+	require.Equal(r.t, []bool{true}, r.settle(newRun))
 	require.Empty(r.t, r.executions("2", 10))
 
-	// It has each failed life, until the end of the task.
+	// It has each failed run, until the end of the task.
 	died.Token = r.leased("4", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(died))
 	executions = r.executions("4", 10)
 	require.Len(r.t, executions, 1)
 	require.Equal(r.t, engine.Dead, executions[0].As)
 	require.Equal(r.t, "last", executions[0].Error)
-	last := r.expireOne("a", long)
+	last := r.leaseOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
 	require.Empty(r.t, r.executions("4", 10))
 
-	// The log goes with its task, also that of an earlier life.
+	// The log goes with its task, also that of an earlier run.
 	failed.Token = r.leased("3", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(failed))
-	anew.Token, anew.After = r.expireOne("a", long).Token, 0
-	require.Equal(r.t, []bool{true}, r.settle(anew))
-	last = r.expireOne("a", long)
+	newRun.Token, newRun.After = r.leaseOne("a", long).Token, 0
+	require.Equal(r.t, []bool{true}, r.settle(newRun))
+	last = r.leaseOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
 	require.Empty(r.t, r.executions("3", 10))
 }
@@ -227,25 +227,25 @@ func testLogOfASet(r *rig) {
 		first := engine.Outcome{As: engine.Pending, Error: "first"}
 		for name, next := range map[string]func(id string){
 			"failed":  func(string) {},
-			"running": func(string) { r.expireOne("b", long) },
+			"running": func(string) { r.leaseOne("b", long) },
 			"dead": func(string) {
-				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Dead}))
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.leaseOne("b", long).Token, As: engine.Dead}))
 			},
 			"replayed": func(id string) {
-				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Dead}))
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.leaseOne("b", long).Token, As: engine.Dead}))
 				require.Equal(r.t, engine.Dead, r.replay(id).Was)
 			},
 			"moved": func(id string) { require.Equal(r.t, engine.Pending, r.move(id, newDue).Was) },
-			"anew": func(string) {
-				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Pending, Anew: true, After: long}))
+			"new run": func(string) {
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.leaseOne("b", long).Token, As: engine.Pending, NewRun: true, After: long}))
 			},
-			"outlived": func(string) { r.ending(r.expireOne("b", long)); r.expireOne("c", long) },
+			"expired": func(string) { r.ending(r.leaseOne("b", long)); r.leaseOne("c", long) },
 			"set, if it were absent": func(id string) {
 				_, err := r.setLater([]string{id}, true)
 				require.NoError(r.t, err)
 			},
 			"done": func(string) {
-				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.expireOne("b", long).Token, As: engine.Done}))
+				require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.leaseOne("b", long).Token, As: engine.Done}))
 			},
 			"removed": func(id string) { require.Equal(r.t, engine.Pending, r.remove(id).Was) },
 		} {
@@ -263,7 +263,7 @@ func testLogOfASet(r *rig) {
 			version := r.set(id, newDue).Version
 			require.Empty(r.t, r.executions(id, 10), "the log of %s is that of another task", id)
 			r.move(id, past)
-			first.Token = r.expireOne("d", long).Token
+			first.Token = r.leaseOne("d", long).Token
 			require.Equal(r.t, []bool{true}, r.settle(first))
 			log = r.executions(id, 10)
 			require.Len(r.t, log, 1, id)

@@ -23,20 +23,20 @@ func (s server) calls(t testing.TB, command string) (calls int) {
 	return calls
 }
 
-// sweep calls Upkeep until nothing is left to do, and returns the number of deleted dead tasks.
-func sweep(t testing.TB, e *redis.Engine) (dead int) {
-	for swept := (engine.Swept{More: true}); swept.More; {
+// purge calls Maintain until nothing is left to do, and returns the number of deleted dead tasks.
+func purge(t testing.TB, e *redis.Engine) (dead int) {
+	for purged := (engine.Purged{More: true}); purged.More; {
 		var err error
-		swept, err = e.Upkeep(ctx)
+		purged, err = e.Maintain(ctx)
 		require.NoError(t, err)
-		for _, n := range swept.Dead {
+		for _, n := range purged.Dead {
 			dead += n
 		}
 	}
 	return dead
 }
 
-func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
+func TestMaintenanceOfIdleTopicsSharesRuns(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{})
@@ -44,13 +44,13 @@ func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
 		withTopic(t, e, engine.Topic{Name: fmt.Sprint("idle-", i), Slots: 8})
 	}
 	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
-	require.Zero(t, sweep(t, e))
+	require.Zero(t, purge(t, e))
 	require.LessOrEqual(t, server.calls(t, "evalsha"), 64*8/128+1, "128 slots to a run")
 	require.Zero(t, server.calls(t, "hget"), "topics are read together, once")
 }
 
 // Each way for a slot to have something to do, beside tasks that stay.
-func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
+func TestMaintenanceFindsWhateverASlotHasToDo(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, startServer(t), redis.Config{})
 	const each = 40
@@ -65,7 +65,7 @@ func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
 		_, err := e.Set(ctx, tasks)
 		require.NoError(t, err)
 		settle := engine.Ask{Topic: topic}
-		for i, leased := range expire(t, e, engine.Ask{Topic: topic, Max: 2 * each}).Leased {
+		for i, leased := range leaseBatch(t, e, engine.Ask{Topic: topic, Max: 2 * each}).Leased {
 			as := engine.Done
 			if i%2 == 1 {
 				as = engine.Dead
@@ -73,7 +73,7 @@ func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
 			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: as})
 		}
 		require.Len(t, settle.Settle, 2*each)
-		expire(t, e, settle)
+		leaseBatch(t, e, settle)
 		_, err = e.Remove(ctx, []engine.Removal{{Key: settle.Settle[0].Token.Key}})
 		require.NoError(t, err)
 		var removals []engine.Removal
@@ -84,7 +84,7 @@ func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
 		require.NoError(t, err)
 	}
 	time.Sleep(20 * time.Millisecond) // at least: the retention has ended
-	require.Equal(t, each+each-8, sweep(t, e))
+	require.Equal(t, each+each-8, purge(t, e))
 	for topic, want := range map[string][3]int64{"short": {0, each, 0}, "long": {each, 0, each}, "most": {each, 8, each}} {
 		counts, err := e.Count(ctx, topic)
 		require.NoError(t, err)
@@ -105,21 +105,21 @@ func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
 		}
 		setAll(t, e, tasks)
 		settle := engine.Ask{}
-		for _, leased := range expire(t, e, engine.Ask{Max: count}).Leased {
+		for _, leased := range leaseBatch(t, e, engine.Ask{Max: count}).Leased {
 			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: engine.Dead})
 		}
 		require.Len(t, settle.Settle, count)
-		expire(t, e, settle)
+		leaseBatch(t, e, settle)
 	}
 	die("{one}", most)
-	require.Zero(t, sweep(t, e), "there are no more than MaxDead")
+	require.Zero(t, purge(t, e), "there are no more than MaxDead")
 	one := engine.Slot("{one}", 4)
 	for slot := range 4 {
 		if slot != one {
 			die("{"+inSlot(slot, 4)+"}", 2)
 		}
 	}
-	require.Equal(t, 6, sweep(t, e), "the slot with the most loses them")
+	require.Equal(t, 6, purge(t, e), "the slot with the most loses them")
 	for slot := range 4 {
 		if slot != one {
 			for i := range 2 {
@@ -127,11 +127,11 @@ func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
 			}
 		}
 	}
-	require.Zero(t, sweep(t, e))
+	require.Zero(t, purge(t, e))
 }
 
 // A process may stop after it has changed a topic and before its slots know.
-func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
+func TestMaintenanceTellsSlotsOfAChangedTopic(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, startServer(t), redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 4, Retain: time.Hour})
@@ -149,7 +149,7 @@ func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
 	_, err = e.Remove(ctx, []engine.Removal{{Key: key("1")}})
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond) // at least
-	sweep(t, e)
+	purge(t, e)
 	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Zero(t, counts.Removed)
@@ -172,7 +172,7 @@ func TestSlotsKeepTheLaterChangeOfATopic(t *testing.T) {
 	})
 	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Retries: 3}, false)
 	require.NoError(t, err)
-	require.Empty(t, expire(t, e, engine.Ask{Max: 1}).Leased, "it is paused")
+	require.Empty(t, leaseBatch(t, e, engine.Ask{Max: 1}).Leased, "it is paused")
 }
 
 // Two processes migrate the same topic of a version before. One is slow, and crashes then.
@@ -202,7 +202,7 @@ func TestSlotsThatWereMadeAreNotMadeAgain(t *testing.T) {
 
 // A server has lost partitions, or a version before has sealed some and its change of the topic was lost. Nobody asks for
 // their tasks.
-func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
+func TestMaintenanceMendsSlotsThatRefuse(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{})
@@ -219,9 +219,9 @@ func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 	more := true
 	for range 20 {
 		if more {
-			swept, err := e.Upkeep(ctx)
+			purged, err := e.Maintain(ctx)
 			require.NoError(t, err)
-			more = swept.More
+			more = purged.More
 		}
 	}
 	require.False(t, more, "nothing is left to do")
@@ -229,11 +229,11 @@ func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 		for i := range 20 {
 			set(t, e, engine.Task{Topic: name, ID: fmt.Sprint(i)})
 		}
-		require.Len(t, expire(t, e, engine.Ask{Topic: name, Max: 100}).Leased, 20)
+		require.Len(t, leaseBatch(t, e, engine.Ask{Topic: name, Max: 100}).Leased, 20)
 	}
 }
 
-// Each node asks for the topics at each beat.
+// Each node asks for the topics at each heartbeat.
 func TestTopicsThatOthersDropAreForgotten(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, sharedServer(t), redis.Config{})

@@ -11,8 +11,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The statements of Upkeep are for all topics: one for each topic costs more. The arguments are lists for json_each, with
-// a list for each topic or state, of the numbers that stand in the condition.
+// The statements of Maintain are for all topics: one for each topic costs more. The arguments are lists for json_each,
+// with a list for each topic or state, of the numbers that stand in the condition.
 const (
 	isEnded     = "topic = t.value ->> 0 AND state = t.value ->> 1 AND (at, seq) <= (t.value ->> 2, t.value ->> 3)"
 	isLogged    = "topic = t.value ->> 0 AND at <= t.value ->> 1"
@@ -21,21 +21,21 @@ const (
 	leasedQuery = "SELECT seq FROM hw_topics CROSS JOIN hw_tasks ON topic = no AND state = 2 AND at > ? + span"
 )
 
-// Upkeep implements engine.Engine. It writes nothing if there is nothing to do.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return call(ctx, e, "upkeep", func() (swept engine.Swept, err error) {
+// Maintain implements engine.Engine. It writes nothing if there is nothing to do.
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
+	return call(ctx, e, "maintenance", func() (purged engine.Purged, err error) {
 		all, err := topics(ctx, e.reader)
 		if err != nil {
-			return swept, err
+			return purged, err
 		}
-		var ended [][4]int64  // number of the topic, state, and the last place to delete
+		var ended [][4]int64  // number of the topic, state, and the last position to delete
 		var logged [][2]int64 // number of the topic, and the last time to delete
 		names := make(map[int64]string, len(all))
 		at := now()
 		for _, t := range all {
 			dead, err := e.lastDead(ctx, t, at)
 			if err != nil {
-				return swept, err
+				return purged, err
 			}
 			last := at - engine.CeilMillis(t.Retain)
 			ended = append(ended, [4]int64{t.no, int64(engine.Done), last, math.MaxInt64}, [4]int64{t.no, int64(engine.Removed), last, math.MaxInt64},
@@ -48,7 +48,7 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 			do   func() (int, error)
 		}{
 			{chunk, func() (int, error) {
-				return e.eachOf(ctx, "hw_tasks", isEnded, array(ended), func(some string) (int, error) { return e.deleteEnded(ctx, some, names, &swept) })
+				return e.eachOf(ctx, "hw_tasks", isEnded, array(ended), func(some string) (int, error) { return e.deleteEnded(ctx, some, names, &purged) })
 			}},
 			{chunk, func() (int, error) {
 				return e.eachOf(ctx, "hw_executions", isLogged, array(logged), func(some string) (int, error) {
@@ -60,18 +60,18 @@ func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
 		} {
 			done, err := work.do()
 			if err != nil {
-				return swept, err
+				return purged, err
 			}
-			swept.More = swept.More || done >= work.many
+			purged.More = purged.More || done >= work.many
 		}
-		return swept, nil
+		return purged, nil
 	})
 }
 
-// lastDead returns the place of the last dead task to delete: it is too old, or one too many.
-func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (place, error) {
+// lastDead returns the position of the last dead task to delete: it is too old, or one too many.
+func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (position, error) {
 	topic := t.WithDefaults()
-	last, surplus := place{at - engine.CeilMillis(topic.RetainDead), math.MaxInt64}, place{}
+	last, surplus := position{at - engine.CeilMillis(topic.RetainDead), math.MaxInt64}, position{}
 	if topic.MaxDead < 0 {
 		return last, nil
 	}
@@ -83,8 +83,8 @@ func (e *Engine) lastDead(ctx context.Context, t *topic, at int64) (place, error
 	return last, err
 }
 
-// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Upkeep. One that looks at
-// very many of them would hold up everybody.
+// fewTopics is the greatest number of lists, of topics or of their states, in one transaction of Maintain. One that
+// looks at very many of them would hold up everybody.
 const fewTopics = 64
 
 // eachOf calls do for those of the lists that have rows, a few at a time. Their order is random, or a busy topic would always
@@ -104,7 +104,7 @@ func (e *Engine) eachOf(ctx context.Context, table, condition, all string, do fu
 
 // deleteEnded deletes up to a chunk of ended tasks and their logs, the earliest of each topic and state first. It returns
 // their number.
-func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]string, swept *engine.Swept) (int, error) {
+func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]string, purged *engine.Purged) (int, error) {
 	type gone struct {
 		topic int64
 		state engine.State
@@ -129,7 +129,7 @@ func (e *Engine) deleteEnded(ctx context.Context, ended string, names map[int64]
 	}
 	for _, g := range all {
 		if g.state == engine.Dead {
-			swept.AddDead(names[g.topic], 1)
+			purged.AddDead(names[g.topic], 1)
 		}
 	}
 	return len(all), nil

@@ -1,4 +1,4 @@
--- weigh(samples): about how many bytes the done, dead and removed tasks have, and how many there are of
+-- estimate(samples): about how many bytes the done, dead and removed tasks have, and how many there are of
 -- each. Some of them tell the size of all. It changes nothing.
 local call = redis.call
 local answer = {0}

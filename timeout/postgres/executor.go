@@ -8,18 +8,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// via is the way to the server: transactions of the engine's own, or a foreign one, the caller's.
-type via struct {
+// executor sends statements to the server in transactions of the engine's own, or a foreign one, the caller's.
+type executor struct {
 	send    func(ctx context.Context, doing string, fill func(*pgx.Batch)) error
 	foreign bool
 }
 
-func (e *Engine) direct() via { return via{send: e.transact} }
+func (e *Engine) direct() executor { return executor{send: e.transact} }
 
-// within is the way through the caller's transaction. It leaves the transaction's settings alone, but for toDisk
+// within executes in the caller's transaction. It leaves the transaction's settings alone, but for toDisk
 // in the first one of a connection.
-func (e *Engine) within(tx pgx.Tx) via {
-	return via{foreign: true, send: func(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
+func (e *Engine) within(tx pgx.Tx) executor {
+	return executor{foreign: true, send: func(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
 		batch := new(pgx.Batch)
 		e.raiseWithin(batch, tx.Conn())
 		fill(batch)

@@ -6,35 +6,35 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Place returns the shard of a task, from 0. Tasks of a topic with the same text in braces in
+// ShardOf returns the shard of a task, from 0. Tasks of a topic with the same text in braces in
 // their ids are in the same shard.
 //
 // The lowest bits of the hash decide, as for slots. So if the number of shards is a power of two, a
 // slot of a topic with at least as many slots is in one shard. The topic counts, too: it spreads
 // the same few ids of many topics over the shards.
-func Place(key engine.Key, shards int) int {
-	return placer(key.Topic, shards)(int(engine.Hash(key.ID) % engine.MaxSlots))
+func ShardOf(key engine.Key, shards int) int {
+	return sharder(key.Topic, shards)(int(engine.Hash(key.ID) % engine.MaxSlots))
 }
 
-// placer returns the function from a part of a topic, a slot of engine.MaxSlots, to its shard.
-func placer(topic string, shards int) func(part int) int {
+// sharder returns the function from a part of a topic, a slot of engine.MaxSlots, to its shard.
+func sharder(topic string, shards int) func(part int) int {
 	hash := uint64(crc32.ChecksumIEEE([]byte(topic)))
 	return func(part int) int { return int((hash + uint64(part)) % uint64(shards)) } //nolint:gosec // less than shards
 }
 
-// places reports for each shard whether tasks of some slots can be there. Nil means all slots.
-func places(topic string, slots []int, of, shards int) []bool {
+// shardsOf reports for each shard whether tasks of some slots can be there. Nil means all slots.
+func shardsOf(topic string, slots []int, of, shards int) []bool {
 	in := make([]bool, shards)
 	if slots == nil || of == 0 {
-		for place := range in {
-			in[place] = slots == nil || len(slots) > 0
+		for index := range in {
+			in[index] = slots == nil || len(slots) > 0
 		}
 		return in
 	}
-	placeOf := placer(topic, shards)
+	shardOf := sharder(topic, shards)
 	for _, slot := range slots {
 		for part := slot; part < engine.MaxSlots; part += of {
-			in[placeOf(part)] = true
+			in[shardOf(part)] = true
 		}
 	}
 	return in

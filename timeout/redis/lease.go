@@ -16,8 +16,8 @@ import (
 // failedRest is the longest pause before a partition that has failed is asked again.
 const failedRest = time.Second
 
-// expiry is an Expire under way.
-type expiry struct {
+// leaseCall is a Lease under way.
+type leaseCall struct {
 	engine *Engine
 	ask    engine.Ask
 	batch  engine.Batch
@@ -28,11 +28,11 @@ type expiry struct {
 	broken  error // of an unreadable task
 }
 
-// Expire is engine.Engine's. It asks a partition with nothing due, as far as this engine knows, only
+// Lease is engine.Engine's. It asks a partition with nothing due, as far as this engine knows, only
 // every Config.PollInterval, but for one of them. So Batch.Next can be later than a task of another
 // process. If some partitions fail, the batch is that of the others, and the error wraps ErrPartial.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	x := &expiry{engine: e, ask: ask}
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	x := &leaseCall{engine: e, ask: ask}
 	x.batch.Settled = make([]bool, len(ask.Settle))
 	for i := range ask.Settle {
 		x.open = append(x.open, i)
@@ -53,7 +53,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	return x.batch, err
 }
 
-func (x *expiry) do(ctx context.Context, l *layout) error {
+func (x *leaseCall) do(ctx context.Context, l *layout) error {
 	slots := x.ask.Slots
 	if len(slots) > 0 && slices.Max(slots) >= l.Topic.Slots {
 		switch now, err := x.engine.reload(ctx, l.Topic.Name); {
@@ -70,14 +70,14 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	for first := true; ; first = false {
 		var visits []visit
 		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
-			if !first && (x.ask.Late > 0 || !l.hints.due(parts)) {
+			if !first && (x.ask.OverdueBy > 0 || !l.due.any(parts)) {
 				break
 			}
 			poll := x.engine.cfg.PollInterval
-			if x.ask.Late > 0 { // it is asked rarely, about partitions without hints
+			if x.ask.OverdueBy > 0 { // it is asked rarely, about partitions with nothing due in the cache
 				poll = -1
 			}
-			visits = l.hints.visits(parts, poll, room)
+			visits = l.due.visits(parts, poll, room)
 		}
 		if len(visits) == 0 && len(x.open) == 0 {
 			break
@@ -87,7 +87,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		}
 	}
 	if x.ask.Max > 0 {
-		x.failure = cmp.Or(x.failure, l.hints.failure(parts))
+		x.failure = cmp.Or(x.failure, l.due.failure(parts))
 	}
 	if !x.good && x.failure == nil { // no partition was asked
 		now, err := x.engine.Now(ctx)
@@ -96,7 +96,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		}
 		x.batch.Now, x.good = now, true
 	}
-	if next := l.hints.next(parts); next > 0 {
+	if next := l.due.next(parts); next > 0 {
 		x.batch.Next = time.UnixMilli(next)
 	}
 	if soon := x.batch.Now.Add(failedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
@@ -106,7 +106,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 }
 
 // round settles what is open, and leases from the partitions of visits.
-func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
+func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error {
 	settle, err := x.byPart(ctx, l)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	wait := x.engine.redis.Wait(ctx)
 	for i := range visits {
 		v := &visits[i]
-		c := x.call(l.places[v.part], v.max, nextChunk(settle, v.part))
+		c := x.call(l.partitions[v.part], v.max, nextChunk(settle, v.part))
 		c.visit = v
 		if wait > 0 && v.clock > 0 { // and the windows are sent one after the other
 			c.Args[5] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
@@ -124,7 +124,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	}
 	for part := range settle {
 		for len(settle[part]) > 0 {
-			calls = append(calls, x.call(l.places[part], 0, nextChunk(settle, part)))
+			calls = append(calls, x.call(l.partitions[part], 0, nextChunk(settle, part)))
 		}
 	}
 	_ = x.engine.run(ctx, calls) // each call has an error of its own
@@ -135,19 +135,19 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 }
 
 // hear takes answers. It returns a call that was refused, if there is one.
-func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
+func (x *leaseCall) hear(l *layout, calls []*invocation) (refused *invocation) {
 	x.open = x.open[:0]
 	again := min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), failedRest)
 	for _, c := range calls {
-		if c.Err == nil && c.Status == "" && len(c.Answer) < expireParts {
-			c.Err = fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer))
+		if c.Err == nil && c.Status == "" && len(c.Answer) < leaseParts {
+			c.Err = fmt.Errorf("timeout/redis: lease has answered with %d parts", len(c.Answer))
 		}
 		switch {
 		case c.Err != nil:
 			err := fmt.Errorf("server %s: %w", x.engine.redis.Server(c.at.keys[0].(string)), c.Err)
 			x.failure = cmp.Or(x.failure, err)
 			if c.visit != nil {
-				l.hints.failed(*c.visit, err, again)
+				l.due.failed(*c.visit, err, again)
 			}
 		case c.Status != "":
 			refused = c
@@ -156,9 +156,9 @@ func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 			x.good = true
 			x.take(l, c)
 			if c.visit != nil {
-				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
+				l.due.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]), c.Came)
 			} else if next := integer(c.Answer[1]); next > 0 {
-				l.hints.set(c.at.part, next)
+				l.due.set(c.at.part, next)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (x *expiry) hear(l *layout, calls []*invocation) (refused *invocation) {
 
 // byPart deals the outcomes over the partitions. Tokens that can't be of this topic, as
 // it is today, are not settled.
-func (x *expiry) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
+func (x *leaseCall) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
 	byPart := make(map[int][]int)
 	for _, i := range x.open {
 		token := x.ask.Settle[i].Token
@@ -179,7 +179,7 @@ func (x *expiry) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
 			return nil, err
 		}
 		if known {
-			part := l.place(token.ID).part
+			part := l.partition(token.ID).part
 			byPart[part] = append(byPart[part], i)
 		}
 	}
@@ -191,7 +191,7 @@ func (x *expiry) byPart(ctx context.Context, l *layout) (map[int][]int, error) {
 func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool, error) {
 	gen, ok := genOf(token)
 	if !ok || gen <= l.Gen {
-		return ok && gen >= l.Born, nil
+		return ok && gen >= l.FirstGen, nil
 	}
 	now, err := e.reload(ctx, l.Topic.Name)
 	if err == nil && now.Gen >= gen {
@@ -206,9 +206,9 @@ func nextChunk(byPart map[int][]int, part int) []int {
 	return chunk
 }
 
-func (x *expiry) call(at *place, lease int, settle []int) *invocation {
+func (x *leaseCall) call(at *partition, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := invoke(scriptExpire, at, make([]any, 6, 6+5*len(settle))...)
+	c := invoke(scriptLease, at, make([]any, 6, 6+5*len(settle))...)
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
@@ -219,7 +219,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 		c.Size += len(text)
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, engine.CeilMillis(x.ask.Lease)
-	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, len(settle), engine.CeilMillis(x.ask.Late), 0
+	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, len(settle), engine.CeilMillis(x.ask.OverdueBy), 0
 	return c
 }
 
@@ -229,21 +229,21 @@ func outcomeCode(outcome engine.Outcome) string {
 		return "d"
 	case outcome.As == engine.Dead:
 		return "x"
-	case outcome.Anew && outcome.Error != "":
+	case outcome.NewRun && outcome.Error != "":
 		return "f"
-	case outcome.Anew:
+	case outcome.NewRun:
 		return "a"
-	case outcome.Refund:
+	case outcome.Release:
 		return "r"
 	}
 	return "p"
 }
 
-// expireParts is how many there are of an answer.
-const expireParts = 9
+// leaseParts is how many there are of an answer.
+const leaseParts = 9
 
 // take reads what a partition has answered.
-func (x *expiry) take(l *layout, c *invocation) {
+func (x *leaseCall) take(l *layout, c *invocation) {
 	now := integer(c.Answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
@@ -261,7 +261,7 @@ func (x *expiry) take(l *layout, c *invocation) {
 	x.takeLeased(l, c, now)
 }
 
-func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
+func (x *leaseCall) takeLeased(l *layout, c *invocation, now int64) {
 	parts := list(c.Answer[6])
 	if len(parts) < 4 {
 		return
@@ -277,7 +277,7 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 			x.broken = cmp.Or(x.broken, err)
 			continue
 		}
-		if leased.Again { // as outlived of expire.lua
+		if leased.Again { // as expired of lease.lua
 			leased.Error = engine.LeaseEnded(leased.Node, leased.Attempts)
 			if leased.Attempts == 0 {
 				leased.Error = "timeout: the record of its attempts is lost"

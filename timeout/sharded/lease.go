@@ -13,16 +13,16 @@ import (
 // Parts implements engine.Parted: a part is a shard, or a part of a shard with several.
 func (e *core) Parts(topic string, slots []int) (parts []int) {
 	in, _ := e.asked(topic, slots, 0)
-	for place := range in {
-		if !in[place] {
+	for index := range in {
+		if !in[index] {
 			continue
 		}
 		inner := []int{0}
-		if parted, ok := e.shards[place].known().(engine.Parted); ok {
+		if parted, ok := e.shards[index].known().(engine.Parted); ok {
 			inner = parted.Parts(topic, slots)
 		}
 		for _, part := range inner {
-			parts = append(parts, e.partOf(place, part))
+			parts = append(parts, e.partOf(index, part))
 		}
 	}
 	return parts
@@ -30,12 +30,12 @@ func (e *core) Parts(topic string, slots []int) (parts []int) {
 
 // Part implements engine.Parted.
 func (e *core) Part(key engine.Key) int {
-	place := Place(key, len(e.shards))
-	return e.partOf(place, engine.PartOf(e.shards[place].known(), key))
+	index := ShardOf(key, len(e.shards))
+	return e.partOf(index, engine.PartOf(e.shards[index].known(), key))
 }
 
 // partOf returns the number of a part of a shard. Zero means all of the shard.
-func (e *core) partOf(place, part int) int { return 1 + place + part*len(e.shards) }
+func (e *core) partOf(index, part int) int { return 1 + index + part*len(e.shards) }
 
 // asked reports for each shard whether a question about some slots is for it, and returns the part of the shard.
 // Zero as the part means all shards with these slots.
@@ -48,40 +48,40 @@ func (e *core) asked(topic string, slots []int, part int) (in []bool, inner int)
 	e.mu.Lock()
 	of := e.slots[topic]
 	e.mu.Unlock()
-	return places(topic, slots, of, len(e.shards)), 0
+	return shardsOf(topic, slots, of, len(e.shards)), 0
 }
 
-// Expire implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
-func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease implements engine.Engine. It asks the shard of Ask.Part, or one shard after the other if that is zero.
+func (e *core) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if ask.Topic == engine.Reserved {
 		return engine.Batch{}, noTopic(ask.Topic)
 	}
-	settle := make([][]int, len(e.shards)) // the places of their outcomes in Ask.Settle
+	settle := make([][]int, len(e.shards)) // the indices of their outcomes in Ask.Settle
 	for i, outcome := range ask.Settle {
-		place := Place(outcome.Token.Key, len(e.shards))
-		settle[place] = append(settle[place], i)
+		index := ShardOf(outcome.Token.Key, len(e.shards))
+		settle[index] = append(settle[index], i)
 	}
 	in, inner := e.asked(ask.Topic, ask.Slots, ask.Part)
-	x := expiry{core: e, batch: engine.Batch{Settled: make([]bool, len(ask.Settle))}}
+	x := leaseCall{core: e, batch: engine.Batch{Settled: make([]bool, len(ask.Settle))}}
 	turn := int(e.turn.Add(1))
 	for n := range e.shards {
-		place := (turn + n) % len(e.shards)
+		index := (turn + n) % len(e.shards)
 		one := ask
 		one.Settle, one.Max, one.Part = nil, 0, 0
-		for _, i := range settle[place] {
+		for _, i := range settle[index] {
 			one.Settle = append(one.Settle, ask.Settle[i])
 		}
-		if in[place] {
+		if in[index] {
 			one.Max, one.Part = max(0, ask.Max-len(x.batch.Leased)), inner
 		}
 		if len(one.Settle) > 0 || one.Max > 0 {
-			x.ask(ctx, e.shards[place], one, settle[place])
+			x.ask(ctx, e.shards[index], one, settle[index])
 		}
 	}
 	if x.answers+len(x.errs) == 0 { // there was nothing to ask, but for the time and whether the topic exists
 		ask.Max, ask.Part = 0, 0
-		for place := 0; place < len(e.shards) && x.answers == 0; place++ {
-			x.ask(ctx, e.shards[place], ask, nil)
+		for index := 0; index < len(e.shards) && x.answers == 0; index++ {
+			x.ask(ctx, e.shards[index], ask, nil)
 		}
 	}
 	if x.answers == 0 {
@@ -99,8 +99,8 @@ func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error)
 	return x.batch, nil
 }
 
-// expiry is the answer to a call of Expire, as far as it is known.
-type expiry struct {
+// leaseCall is the answer to a call of Lease, as far as it is known.
+type leaseCall struct {
 	*core
 	batch   engine.Batch
 	next    time.Time // the first Batch.Next, by this process's clock
@@ -108,14 +108,14 @@ type expiry struct {
 	answers int // of shards
 }
 
-// ask asks a shard, and adds its answer. The outcomes of the question are at these places in Batch.Settled.
-func (x *expiry) ask(ctx context.Context, s *shard, ask engine.Ask, settle []int) {
+// ask asks a shard, and adds its answer. The outcomes of the question are at these indices in Batch.Settled.
+func (x *leaseCall) ask(ctx context.Context, s *shard, ask engine.Ask, settle []int) {
 	var batch engine.Batch
 	begun := time.Now()
 	err := x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
-		batch, err = e.Expire(ctx, ask)
+		batch, err = e.Lease(ctx, ask)
 		if isNotFound(err) && x.heal(ctx, s, e) {
-			batch, err = e.Expire(ctx, ask)
+			batch, err = e.Lease(ctx, ask)
 		}
 		return err
 	})

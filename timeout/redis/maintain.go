@@ -14,13 +14,13 @@ const (
 	lookParts = 1024 // partitions to look at before any of them is kept
 )
 
-// Upkeep implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
+// Maintain implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
 // Each call looks at all partitions, many in one run of a script. The
 // partitions with something to do have runs of their own.
-func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
+func (e *Engine) Maintain(ctx context.Context) (purged engine.Purged, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
-		return swept, err
+		return purged, err
 	}
 	var failed error // a topic with an error holds up no other
 	ready := layouts[:0]
@@ -36,13 +36,13 @@ func (e *Engine) Upkeep(ctx context.Context) (swept engine.Swept, err error) {
 	for len(ready) > 0 {
 		group, partitions := 0, 0
 		for group < len(ready) && partitions < lookParts {
-			partitions += len(ready[group].places)
+			partitions += len(ready[group].partitions)
 			group++
 		}
-		failed = errors.Join(failed, e.upkeepOf(ctx, ready[:group], bounds, &swept))
+		failed = errors.Join(failed, e.maintainAll(ctx, ready[:group], bounds, &purged))
 		ready = ready[group:]
 	}
-	return swept, failed
+	return purged, failed
 }
 
 // current returns the known layout of a topic if the one just read is the same. Otherwise it reads
@@ -55,26 +55,26 @@ func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 	return e.reload(ctx, read.Topic.Name)
 }
 
-// upkeepOf keeps the partitions of some topics.
-func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*place]bound, swept *engine.Swept) (failed error) {
+// maintainAll keeps the partitions of some topics.
+func (e *Engine) maintainAll(ctx context.Context, layouts []*layout, bounds map[*partition]bound, purged *engine.Purged) (failed error) {
 	var looks []*invocation
 	for _, l := range layouts {
-		for _, at := range l.places {
+		for _, at := range l.partitions {
 			looks = append(looks, l.look(at))
 		}
 	}
 	_ = e.run(ctx, looks) // each call has its own error
 	for _, l := range layouts {
-		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.places)], bounds, swept))
-		looks = looks[len(l.places):]
+		failed = errors.Join(failed, e.keepParts(ctx, l, looks[:len(l.partitions)], bounds, purged))
+		looks = looks[len(l.partitions):]
 	}
 	return failed
 }
 
 // keepParts keeps the partitions of a topic with a bound, and those with something to do by their looks. It mends
 // partitions that refuse: nobody else may ask them.
-func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, swept *engine.Swept) error {
-	var places []*place
+func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, bounds map[*partition]bound, purged *engine.Purged) error {
+	var partitions []*partition
 	var failure error
 	mostDead := l.mostDead(looks)
 	for _, c := range looks {
@@ -82,17 +82,17 @@ func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, 
 		case c.Err != nil:
 			failure = cmp.Or(failure, c.Err)
 		case c.Status != "":
-			swept.More = true
+			purged.More = true
 			if err := e.mend(ctx, l, c); !errors.Is(err, errStale) {
 				failure = cmp.Or(failure, err)
 			}
 		default:
 			if _, bound := bounds[c.at]; bound || integer(c.Answer[0]) == 1 || integer(c.Answer[1]) > mostDead {
-				places = append(places, c.at)
+				partitions = append(partitions, c.at)
 			}
 		}
 	}
-	err := e.all(ctx, places, func(at *place) *invocation {
+	err := e.all(ctx, partitions, func(at *partition) *invocation {
 		most, ok := bounds[at]
 		if !ok {
 			most = unbound
@@ -101,11 +101,11 @@ func (e *Engine) keepParts(ctx context.Context, l *layout, looks []*invocation, 
 		return l.keep(at, keepTasks, most)
 	}, func(c *invocation) error {
 		if c.Status != "" {
-			swept.More = true
+			purged.More = true
 			return nil
 		}
-		swept.More = swept.More || integer(c.Answer[0]) == 1
-		swept.AddDead(l.Topic.Name, int(integer(c.Answer[1])))
+		purged.More = purged.More || integer(c.Answer[0]) == 1
+		purged.AddDead(l.Topic.Name, int(integer(c.Answer[1])))
 		return nil
 	})
 	return cmp.Or(failure, err)
@@ -130,7 +130,7 @@ func (k kept) mostDead(looks []*invocation) int64 {
 }
 
 // look is the script to find out whether keep has anything to do in a partition.
-func (k kept) look(at *place) *invocation {
+func (k kept) look(at *partition) *invocation {
 	topic := k.Topic.WithDefaults()
 	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead))
 	c.Keys = at.named(lookKeys)

@@ -1,4 +1,4 @@
--- beat(name, ttl, topics, run): the node is there for ttl. It returns name, number and topics of
+-- heartbeat(name, ttl, topics, run): the node is there for ttl. It returns name, number and topics of
 -- each, then the run of the node's record before, or '' if that was not alive. Runs
 -- have a key of their own: nodes of an earlier version read records without them.
 local ends, nodes, state, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

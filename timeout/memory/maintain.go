@@ -7,25 +7,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// maxSweep is how many tasks of each kind and topic a call of Upkeep deletes.
-const maxSweep = 1000
+// maxPurge is how many tasks of each kind and topic a call of Maintain deletes.
+const maxPurge = 1000
 
-// Upkeep is engine.Engine's.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
-	return call(ctx, e, func() (swept engine.Swept, _ error) {
+// Maintain is engine.Engine's.
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
+	return call(ctx, e, func() (purged engine.Purged, _ error) {
 		e.follow()
 		at := now()
 		for name, t := range e.topics.All() {
-			ended := e.sweep(&t.ended, at-engine.CeilMillis(t.Retain), 0)
+			ended := e.purge(&t.ended, at-engine.CeilMillis(t.Retain), 0)
 			most := len(t.dead)
 			if t.MaxDead >= 0 {
 				most = t.MaxDead
 			}
-			dead := e.sweep(&t.dead, at-engine.CeilMillis(t.RetainDead), len(t.dead)-most)
-			swept.AddDead(name, dead)
-			swept.More = swept.More || ended == maxSweep || dead == maxSweep
+			dead := e.purge(&t.dead, at-engine.CeilMillis(t.RetainDead), len(t.dead)-most)
+			purged.AddDead(name, dead)
+			purged.More = purged.More || ended == maxPurge || dead == maxPurge
 		}
-		return swept, nil
+		return purged, nil
 	})
 }
 
@@ -63,10 +63,10 @@ func (e *Engine) clockAhead(now time.Time) int64 {
 	return (byClock - now.Sub(e.start)).Round(time.Millisecond).Milliseconds()
 }
 
-// sweep drops entries that ended by then, and the oldest surplus ones: at most maxSweep. It
+// purge drops entries that ended by then, and the oldest surplus ones: at most maxPurge. It
 // returns their number.
-func (e *Engine) sweep(h *byTime, then int64, surplus int) (n int) {
-	for n < maxSweep && len(*h) > 0 && ((*h)[0].at <= then || n < surplus) {
+func (e *Engine) purge(h *byTime, then int64, surplus int) (n int) {
+	for n < maxPurge && len(*h) > 0 && ((*h)[0].at <= then || n < surplus) {
 		e.drop((*h)[0])
 		n++
 	}

@@ -12,11 +12,11 @@ import (
 // just paused, or the clocks may differ.
 const recheck = 20 * time.Millisecond
 
-// Expire implements engine.Engine. The index proposes due tasks, and the primary decides. If the
-// index is away or full, Expire asks the primary for due tasks.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+// Lease implements engine.Engine. The index proposes due tasks, and the primary decides. If the
+// index is away or full, Lease asks the primary for due tasks.
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	began := time.Now()
-	batch, err := e.Primary.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
+	batch, err := e.Primary.Lease(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
 	if err != nil {
 		return batch, err
 	}
@@ -25,7 +25,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if ask.Max <= 0 {
 		return batch, nil
 	}
-	if ask.Late > 0 { // the index can't select by lateness
+	if ask.OverdueBy > 0 { // the index can't select by lateness
 		return e.fromPrimary(ctx, ask, batch)
 	}
 	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
@@ -33,7 +33,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		e.warn("timeout/index: what is due soon is not in the index", err)
 	}
 	asked := time.Now()
-	found, err := e.index.Expire(ctx, engine.Ask{
+	found, err := e.index.Lease(ctx, engine.Ask{
 		Topic: ask.Topic, Node: ask.Node, Max: ask.Max, Lease: min(ask.Lease, e.cfg.Scan), Slots: ask.Slots,
 	})
 	if err != nil {
@@ -69,7 +69,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 // fromPrimary adds due tasks to a batch, as the primary finds them.
 func (e *Engine) fromPrimary(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
 	ask.Settle, ask.Max = nil, ask.Max-len(batch.Leased)
-	found, err := e.Primary.Expire(ctx, ask)
+	found, err := e.Primary.Lease(ctx, ask)
 	if err != nil && !errors.Is(err, engine.ErrPartial) {
 		if len(batch.Leased) > 0 {
 			return batch, nil // the caller must get the leased tasks; the error comes again
@@ -153,7 +153,7 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 	outcomes := make([]engine.Outcome, len(found.Leased))
 	for i, entry := range found.Leased {
 		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofPrimary(entry.Due)}
-		outcomes[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Refund: true}
+		outcomes[i] = engine.Outcome{Token: entry.Token, As: engine.Pending, After: e.cfg.Scan, Release: true}
 	}
 	claimed, failed := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	var gone []engine.Key
@@ -177,7 +177,7 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 			outcome.After = recheck
 		}
 	}
-	if _, err := e.index.Expire(context.WithoutCancel(ctx), engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: outcomes}); err != nil {
+	if _, err := e.index.Lease(context.WithoutCancel(ctx), engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: outcomes}); err != nil {
 		e.warn("timeout/index: entries come due again, and are refused", err)
 	}
 	e.refresh(ctx, gone)

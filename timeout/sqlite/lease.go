@@ -12,11 +12,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Expire implements engine.Engine. It handles more than 512 outcomes or tasks in several
+// Lease implements engine.Engine. It handles more than 512 outcomes or tasks in several
 // transactions.
-func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	return call(ctx, e, "expiring", func() (batch engine.Batch, err error) {
-		x := &expiry{ask: ask, settle: ask.Settle}
+func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	return call(ctx, e, "leasing", func() (batch engine.Batch, err error) {
+		x := &leaseCall{ask: ask, settle: ask.Settle}
 		if len(ask.Settle) == 0 {
 			t, err := existing(ctx, e.reader, ask.Topic)
 			if err != nil {
@@ -46,15 +46,15 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	})
 }
 
-// expiry is one call of Expire.
-type expiry struct {
+// leaseCall is one call of Lease.
+type leaseCall struct {
 	ask    engine.Ask       // Max is the remaining one
 	settle []engine.Outcome // the remaining ones
 	moved  bool             // in the last transaction moved tasks may stand before what is due
 }
 
 // latest returns the latest time of a task to be leased: Late before now.
-func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.Late) }
+func (x *leaseCall) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.OverdueBy) }
 
 // inSlots returns the SQL condition for some slots, and the arguments, with those before. It is empty for all slots.
 func inSlots(t *topic, slots []int, before ...any) (condition string, args []any) {
@@ -67,7 +67,7 @@ func inSlots(t *topic, slots []int, before ...any) (condition string, args []any
 }
 
 // look returns a batch with the time of the next due task.
-func (x *expiry) look(ctx context.Context, s *session, t *topic, at int64) (engine.Batch, error) {
+func (x *leaseCall) look(ctx context.Context, s *session, t *topic, at int64) (engine.Batch, error) {
 	batch := engine.Batch{Now: time.UnixMilli(at)}
 	if x.ask.Max <= 0 || t.Paused {
 		return batch, nil
@@ -88,7 +88,7 @@ const lookAhead = 1000
 
 // next returns the time of the next due task. It reads only the first of the later tasks. If none
 // of them is in the slots of the ask, nothing is due before the last of them.
-func (x *expiry) next(ctx context.Context, s *session, t *topic, now int64) (int64, error) {
+func (x *leaseCall) next(ctx context.Context, s *session, t *topic, now int64) (int64, error) {
 	condition, args := inSlots(t, x.ask.Slots, t.no, now, 1)
 	at := int64(none)
 	due, err := one(ctx, s, dueQuery("at, seq", condition), args, &at, new(int64))
@@ -128,7 +128,7 @@ func laterQuery(condition string) string {
 }
 
 // round settles and leases as much as fits into one transaction. It leases once all outcomes are settled.
-func (x *expiry) round(ctx context.Context, s *session) (engine.Batch, error) {
+func (x *leaseCall) round(ctx context.Context, s *session) (engine.Batch, error) {
 	t, err := existing(ctx, s, x.ask.Topic)
 	if err != nil {
 		return engine.Batch{}, err
@@ -168,7 +168,7 @@ const refileRounds = 8
 
 // due returns the tasks to lease, the earliest first. It files moved tasks at their later times, as far as they come before
 // these. Where one is, there may be many, so it does not search beyond refileRounds.
-func (x *expiry) due(ctx context.Context, s *session, t *topic, at int64) ([]*due, error) {
+func (x *leaseCall) due(ctx context.Context, s *session, t *topic, at int64) ([]*due, error) {
 	limit := min(x.ask.Max, chunk)
 	condition, args := inSlots(t, x.ask.Slots, t.no, x.latest(at), limit)
 	for range refileRounds {
@@ -243,7 +243,7 @@ func (l *leasing) take(ctx context.Context, s *session, all []*due) error {
 	bySeq := make(map[int64]*due, len(all))
 	for _, d := range all {
 		if d.state == engine.Running {
-			if err := l.outlive(ctx, s, d); err != nil {
+			if err := l.expire(ctx, s, d); err != nil {
 				return err
 			}
 		}
@@ -265,8 +265,8 @@ func (l *leasing) take(ctx context.Context, s *session, all []*due) error {
 		})
 }
 
-// outlive counts the attempt of a lease that has ended by itself. After the last one the task is dead.
-func (l *leasing) outlive(ctx context.Context, s *session, d *due) error {
+// expire counts the attempt of a lease that has ended by itself. After the last one the task is dead.
+func (l *leasing) expire(ctx context.Context, s *session, d *due) error {
 	text := engine.LeaseEnded(d.node, d.attempts)
 	outcome := engine.Outcome{As: engine.Pending, Error: text[:min(len(text), engine.MaxError)]}
 	state, until := engine.Running, d.at

@@ -11,25 +11,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Upcoming implements engine.Primary. The tasks are in the order of their times, except for those that
+// ScanBefore implements engine.Primary. The tasks are in the order of their times, except for those that
 // another transaction changes at that moment.
-func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (engine.UpcomingPage, error) {
+func (e *Engine) ScanBefore(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (engine.ScanPage, error) {
 	at, id, err := cursor.Read(after)
 	if err != nil {
-		return engine.UpcomingPage{}, err
+		return engine.ScanPage{}, err
 	}
 	t, err := e.must(ctx, name)
 	if err != nil {
-		return engine.UpcomingPage{}, err
+		return engine.ScanPage{}, err
 	}
 	s := newSlots(t, engine.Ask{Slots: asked})
-	var page engine.UpcomingPage
+	var page engine.ScanPage
 	var there int
 	var lastAt int64
 	var lastID string
-	err = e.transact(ctx, "reading what is upcoming in "+name, func(b *pgx.Batch) {
-		page, there = engine.UpcomingPage{}, 0
-		b.Queue(e.sql.Upcoming, name, at, id, engine.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
+	err = e.transact(ctx, "scanning "+name, func(b *pgx.Batch) {
+		page, there = engine.ScanPage{}, 0
+		b.Queue(e.sql.ScanBefore, name, at, id, engine.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
 			var w engine.Wanted
 			var due int64
 			_, err := pgx.ForEachRow(rows, []any{&there, &lastAt, &lastID, &w.ID, &w.Version, &due}, func() error {
@@ -43,7 +43,7 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 		})
 	})
 	if err != nil {
-		return engine.UpcomingPage{}, err
+		return engine.ScanPage{}, err
 	}
 	if there > 0 && there == limit {
 		page.Next, page.Until = cursor.Write(lastAt, lastID), time.UnixMilli(lastAt)

@@ -10,67 +10,67 @@ import (
 )
 
 const (
-	maxSweep = 500 // rows of a kind deleted by a call
+	maxPurge = 500 // rows of a kind deleted by a call
 
 	// surveyShare is the ratio of the pause after a survey to its duration, at least. There can be
 	// many running tasks, such as accepted ones waiting for feedback.
 	surveyShare = 50
 )
 
-// Upkeep implements engine.Engine. It deletes at most 500 of each: ended tasks, dead tasks beyond
+// Maintain implements engine.Engine. It deletes at most 500 of each: ended tasks, dead tasks beyond
 // Topic.MaxDead, tasks of dropped topics, and executions. It shortens at most 500 leases from before
 // the clock was stepped back.
-func (e *Engine) Upkeep(ctx context.Context) (engine.Swept, error) {
+func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 	all, err := e.readTopics(ctx, e.direct(), nil)
 	if err != nil {
-		return engine.Swept{}, err
+		return engine.Purged{}, err
 	}
 	r := newRetention(all)
-	var swept engine.Swept
+	var purged engine.Purged
 	var dropped, logged int64
 	err = e.transact(ctx, "deleting what has ended", func(b *pgx.Batch) {
-		swept = engine.Swept{}
-		b.Queue(e.sql.Sweep, r.topics, r.ended, r.dead, maxSweep).Query(r.read(&swept))
-		b.Queue(e.sql.SweepDropped, maxSweep).Exec(count64(&dropped))
-		b.Queue(e.sql.SweepLog, r.topics, r.log, maxSweep).Exec(count64(&logged))
-		b.Queue(e.sql.SweepRest)
+		purged = engine.Purged{}
+		b.Queue(e.sql.Purge, r.topics, r.ended, r.dead, maxPurge).Query(r.read(&purged))
+		b.Queue(e.sql.PurgeDropped, maxPurge).Exec(count64(&dropped))
+		b.Queue(e.sql.PurgeLog, r.topics, r.log, maxPurge).Exec(count64(&logged))
+		b.Queue(e.sql.PurgeRest)
 	})
 	if err != nil {
-		return engine.Swept{}, err
+		return engine.Purged{}, err
 	}
-	swept.More = swept.More || dropped == maxSweep || logged == maxSweep
+	purged.More = purged.More || dropped == maxPurge || logged == maxPurge
 	surveyed, err := e.survey(ctx, r)
-	swept.Add(surveyed)
-	return swept, err
+	purged.Add(surveyed)
+	return purged, err
 }
 
 // survey looks at all dead and running tasks. It deletes dead tasks beyond Topic.MaxDead. If leases
 // were made before the clock was stepped back, they end as if made now.
-func (e *Engine) survey(ctx context.Context, r *retention) (swept engine.Swept, err error) {
+func (e *Engine) survey(ctx context.Context, r *retention) (purged engine.Purged, err error) {
 	began := time.Now()
 	e.mu.Lock()
 	pause := began.Before(e.surveyAt)
 	e.mu.Unlock()
 	if pause {
-		return swept, nil
+		return purged, nil
 	}
 	var shortened int64
 	err = e.transact(ctx, "deleting what is dead and shortening leases", func(b *pgx.Batch) {
-		swept = engine.Swept{}
-		b.Queue(e.sql.SweepDead, r.bounded, r.most, maxSweep).Query(r.read(&swept))
-		b.Queue(e.sql.Shorten, r.topics, maxSweep).Exec(count64(&shortened))
+		purged = engine.Purged{}
+		b.Queue(e.sql.PurgeDead, r.bounded, r.most, maxPurge).Query(r.read(&purged))
+		b.Queue(e.sql.Shorten, r.topics, maxPurge).Exec(count64(&shortened))
 	})
 	if err != nil {
-		swept = engine.Swept{}
+		purged = engine.Purged{}
 	}
-	swept.More = swept.More || err == nil && shortened == maxSweep
+	purged.More = purged.More || err == nil && shortened == maxPurge
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !swept.More {
+	if !purged.More {
 		now := time.Now()
 		e.surveyAt = now.Add(surveyShare * now.Sub(began))
 	}
-	return swept, err
+	return purged, err
 }
 
 // retention is the retention times, in milliseconds, and dead-task limits of topics, as arguments
@@ -103,16 +103,16 @@ func newRetention(topics []*topic) *retention {
 }
 
 // read reads the numbers of deleted tasks, by topic and whether they were dead.
-func (r *retention) read(swept *engine.Swept) func(pgx.Rows) error {
+func (r *retention) read(purged *engine.Purged) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var no int32
 		var dead bool
 		var n, all int
 		_, err := pgx.ForEachRow(rows, []any{&no, &dead, &n}, func() error {
 			if all += n; dead {
-				swept.AddDead(r.names[no], n)
+				purged.AddDead(r.names[no], n)
 			}
-			swept.More = all == maxSweep
+			purged.More = all == maxPurge
 			return nil
 		})
 		return err
