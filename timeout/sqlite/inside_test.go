@@ -61,7 +61,7 @@ func TestARowThatCannotBeReadIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Topics(t.Context())
 	require.ErrorContains(t, err, "configuration of topic number")
-	_, err = e.Upkeep(t.Context())
+	_, err = e.Maintain(t.Context())
 	require.ErrorContains(t, err, "configuration of topic number")
 }
 
