@@ -49,15 +49,10 @@ func main() {
 		cancel()
 		<-ends
 		cli.KillPrograms()
-		os.Exit(exitFailure)
+		os.Exit(cli.ExitFailure)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
-
-const (
-	exitFailure = 1
-	exitUsage   = 2
-)
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
 	if newOptions().Shell(stdout, args, "durable tasks with a due time, over HTTP", cli.Names()...) {
@@ -68,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	complain := func(err error) int {
 		fmt.Fprintf(stderr, "timeoutd: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-		return exitUsage
+		return cli.ExitUsage
 	}
 	o, err := read(args, os.LookupEnv)
 	if errors.Is(err, flag.ErrHelp) {
@@ -90,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	adoptRedis(p.log)
 	if err := p.run(ctx); err != nil {
 		p.log.Error("stopped", "error", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	p.log.Info("stopped")
 	return 0

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
 )
 
 func (s *session) topics(ctx context.Context, _ []string) error {
@@ -133,9 +132,9 @@ func (s *session) printTopic(topic engine.Topic) table {
 	return t
 }
 
-func pauseTopic(do func(*timeoutclient.Client, context.Context, string) (engine.Topic, error)) setup {
+func pauseTopic(do func(*session, context.Context, string) (engine.Topic, error)) setup {
 	return plain(func(s *session, ctx context.Context, words []string) error {
-		kept, err := do(s.Client, ctx, words[0])
+		kept, err := do(s, ctx, words[0])
 		return s.say(err, "%s: %s", kept.Name, runsOrNot(kept))
 	})
 }
@@ -146,12 +145,6 @@ func dropTopic(s *session, flags *flag.FlagSet) doing {
 		if !*sure {
 			return misused("drop-topic ends the topic and loses all tasks in it: say -yes")
 		}
-		if err := s.DropTopic(ctx, words[0]); err != nil {
-			return err
-		}
-		if !s.asJSON {
-			fmt.Fprintf(s.out, "%s is gone\n", words[0])
-		}
-		return nil
+		return s.say(s.DropTopic(ctx, words[0]), "%s is gone", words[0])
 	}
 }

@@ -35,8 +35,7 @@ const (
 
 func (s *session) stats(ctx context.Context, _ []string) error {
 	stats, err := s.Stats(ctx)
-	done, err := s.done(err)
-	if !done {
+	if err = s.answered(err); err == nil {
 		err = draw(s.out, stats, nil)
 	}
 	if err == nil && stats.Error != "" {
@@ -77,11 +76,11 @@ func watch(s *session, flags *flag.FlagSet) doing {
 		if *every < minEvery {
 			return misused("-every %v, must be at least %v", *every, minEvery)
 		}
-		fd, terminal := terminalOf(s.out)
+		fd, terminal := terminalOf(s.stdout)
 		terminal = terminal && !s.asJSON
 		if terminal {
-			fmt.Fprint(s.out, hide)
-			defer fmt.Fprint(s.out, show)
+			fmt.Fprint(s.stdout, hide)
+			defer fmt.Fprint(s.stdout, show)
 		}
 		var told *timeoutclient.Error
 		var before, last *wire.Stats // the last two different ones
@@ -97,7 +96,7 @@ func watch(s *session, flags *flag.FlagSet) doing {
 			case err != nil:
 				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(clock), clean(err.Error()))
 			case s.asJSON:
-				_, _ = s.said.text.WriteTo(s.out)
+				_, _ = s.said.text.WriteTo(s.stdout)
 			default:
 				if last == nil || !last.Sums.At.Equal(stats.Sums.At.Time) {
 					before, last = last, &stats
@@ -111,7 +110,7 @@ func watch(s *session, flags *flag.FlagSet) doing {
 				}
 				text = over(text.String(), width, height)
 			}
-			if _, err := text.WriteTo(s.out); err != nil {
+			if _, err := text.WriteTo(s.stdout); err != nil {
 				return err
 			}
 			select {
