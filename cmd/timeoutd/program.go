@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
 	"github.com/heartwheel-go/heartwheel/internal/sdnotify"
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -64,7 +63,7 @@ func (p *program) run(ctx context.Context) (err error) {
 	}
 	ends.add(others.Close)
 	serving := p.options.serving()
-	serving.Engine, serving.OldestTransaction, serving.Page, serving.Ready, serving.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
+	serving.Engine, serving.OldestTransaction, serving.Ready, serving.Logger = engine.name, engine.oldest, p.readiness, p.log
 	if len(p.options.peers) > 0 {
 		serving.Peers = others.Ask
 	}

@@ -33,7 +33,7 @@ func clearDead[T any](h *Handler, verb verb[T], of func(timeout.Task) T) serving
 		var cleared wire.Cleared
 		cleared.Next, err = h.eachDead(r.Context(), name, query.Get("cursor"), func(tasks []timeout.Task) error {
 			if only := query.Get("cause"); only != "" {
-				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })
+				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).ID != only })
 			}
 			changed, err := clearPage(r.Context(), verb, wire.Each(tasks, of))
 			cleared.Changed += changed

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
@@ -44,9 +45,6 @@ type Config struct {
 	// OldestTransaction returns how long the oldest transaction of the engine's database has been open, for a
 	// metric. Nil means no metric.
 	OldestTransaction func(context.Context) (time.Duration, error)
-
-	// Page serves /. Nil means no page.
-	Page http.Handler
 
 	// Ready returns why the process should get no requests, or nil. A nil Ready means always
 	// ready.
@@ -112,7 +110,6 @@ type Handler struct {
 	polls  *semaphore.Weighted // pulls that wait
 	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
 	turns  turns               // of requests that change topics
-	crooks http.Handler        // for paths the mux would redirect
 	stats  *cache[wire.Stats]
 	sums   *cache[sums]
 	ready  *cache[string] // why not, or empty
@@ -138,7 +135,6 @@ func New(center *timeout.Center, cfg Config) (*Handler, error) {
 		h.mux.Handle(pattern, h.serve(route))
 	}
 	h.mux.Handle("/", h.serve(route{"/", Open, h.nowhere}))
-	h.crooks = h.serve(route{"", Open, h.crooked})
 	return h, nil
 }
 
@@ -183,7 +179,7 @@ func (h *Handler) routes() []route {
 	if h.cfg.SignedFeedback {
 		lease = Open
 	}
-	routes := []route{
+	return []route{
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
 		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
@@ -218,24 +214,26 @@ func (h *Handler) routes() []route {
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 
-		{"GET /metrics?name[]", Read, h.metrics()},
+		{"GET /metrics?name[]", Read, whole(h.metrics())},
 		{"GET /healthz", Open, h.getHealth},
 		{"GET /readyz", Open, h.getReadiness},
+		{"GET /{$}", Open, whole(page.Handler())},
 	}
-	if h.cfg.Page != nil {
-		routes = append(routes, route{"GET /{$}", Open, func(w http.ResponseWriter, r *http.Request) error {
-			h.cfg.Page.ServeHTTP(w, r)
-			return nil
-		}})
+}
+
+// whole is for a handler that answers by itself, errors included.
+func whole(handler http.Handler) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		handler.ServeHTTP(w, r)
+		return nil
 	}
-	return routes
 }
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if !isStraight(r.URL.EscapedPath()) {
-		h.crooks.ServeHTTP(w, r)
+		h.serve(route{"", Open, h.crooked}).ServeHTTP(w, r)
 		return
 	}
 	h.mux.ServeHTTP(w, r)

@@ -17,18 +17,14 @@ import (
 )
 
 // metrics returns the page for Prometheus.
-func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
+func (h *Handler) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(timeoutmetrics.New(h.center), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
 		registry.MustRegister(h.oldest())
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-	return func(w http.ResponseWriter, r *http.Request) error {
-		page.ServeHTTP(w, r)
-		return nil
-	}
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
 var (
