@@ -61,10 +61,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return cli.Run(ctx, args, os.LookupEnv, stdout, stderr)
 	}
-	complain := func(err error) int {
-		fmt.Fprintf(stderr, "timeoutd: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-		return cli.ExitUsage
-	}
 	o, err := read(args, os.LookupEnv)
 	if errors.Is(err, flag.ErrHelp) {
 		usage(stdout)
@@ -75,7 +71,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	switch {
 	case err != nil:
-		return complain(err)
+		fmt.Fprintf(stderr, "timeoutd: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return cli.ExitUsage
 	case o.check:
 		fmt.Fprintln(stderr, "timeoutd: this makes sense")
 		return 0

@@ -93,10 +93,10 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	path := configFile(t, "# a comment\nttl 3s\ngrace 4s\nadmin-token  one-0123456789abc  two-0123456789abc\nmemory\ncallback-allow 127.0.0.0/8, 10.0.0.0/8\n")
 	o, err := read([]string{"-config", path, "-grace", "6s"}, environment("TIMEOUTD_TTL", "5s", "TIMEOUTD_GRACE", "5s", "REDIS_URL", ""))
 	require.NoError(t, err)
-	require.Equal(t, "5s", o.ttl.String())
-	require.Equal(t, "6s", o.grace.String())
+	require.Equal(t, "5s", o.center.TTL.String())
+	require.Equal(t, "6s", o.center.Grace.String())
 	require.Equal(t, []string{"one-0123456789abc", "two-0123456789abc"}, o.adminTok)
-	require.Len(t, o.callAllow, 2)
+	require.Len(t, o.calls.Allow, 2)
 	require.True(t, o.memory)
 	require.NoError(t, o.validate())
 
@@ -105,7 +105,7 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	require.Equal(t, "redis://:secret@h/0", o.redis)
 	require.Equal(t, []string{"postgres://u:secret@h/d"}, o.database)
 	require.Equal(t, []string{"a:1", "b:2"}, o.etcd)
-	require.Equal(t, "7s", o.ttl.String())
+	require.Equal(t, "7s", o.center.TTL.String())
 	require.NoError(t, o.validate())
 
 	for text, want := range map[string]string{

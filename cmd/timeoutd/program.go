@@ -26,7 +26,9 @@ type program struct {
 }
 
 func newProgram(o *options, stderr io.Writer) *program {
-	handler := &slog.HandlerOptions{Level: o.level()}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.logLevel)) // the setting allows no other names
+	handler := &slog.HandlerOptions{Level: level}
 	p := &program{options: o, log: slog.New(slog.NewTextHandler(stderr, handler))}
 	if o.logFormat == "json" {
 		p.log = slog.New(slog.NewJSONHandler(stderr, handler))
@@ -109,17 +111,17 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	all.Go(func() { stop(front.serve()) })
 	ran := make(chan error, 1)
 	all.Go(func() { ran <- p.center.Run(running) })
-	host := systemd{sdnotify.Notifier{Log: p.log}}
+	systemd := sdnotify.Notifier{Log: p.log}
 	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.center.Node(), "tokens", len(p.options.tokens()))
-	host.Tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
+	systemd.Tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
 
 	<-ctx.Done()
 	p.draining.Store(true)
-	host.stopping(p.options.drainDelay, p.options.grace)
+	systemd.Tell(stopping(p.options.drainDelay, p.options.center.Grace))
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.Canceled) { // told to end
 		cause = nil
-		p.log.Info("going down", "drain_delay", p.options.drainDelay, "grace", p.options.grace)
+		p.log.Info("going down", "drain_delay", p.options.drainDelay, "grace", p.options.center.Grace)
 		time.Sleep(p.options.drainDelay) // for load balancers to notice
 	}
 	end()
@@ -131,7 +133,7 @@ func (p *program) serve(ctx context.Context, front *front) error {
 
 // configure returns the center's config. Its callers and members are added to ends.
 func (p *program) configure(ends *closers) (timeout.Config, error) {
-	cfg, err := p.options.center()
+	cfg, err := p.options.centerConfig()
 	if err != nil {
 		return cfg, err
 	}
@@ -145,16 +147,14 @@ func (p *program) configure(ends *closers) (timeout.Config, error) {
 	return cfg, nil
 }
 
-// center returns what the options say of the center.
-func (o *options) center() (timeout.Config, error) {
-	keys, err := o.feedbackKeys()
-	cfg := timeout.Config{
-		Node: o.node, TTL: o.ttl, Grace: cmp.Or(o.grace, -1), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
-		FeedbackKeys: keys,
-	}
+// centerConfig returns what the options say of the center.
+func (o *options) centerConfig() (cfg timeout.Config, err error) {
+	cfg = o.center
+	cfg.Grace = cmp.Or(cfg.Grace, -1) // none
 	if o.knownTopics {
 		cfg.MaxTopics = -1
 	}
+	cfg.FeedbackKeys, err = o.feedbackKeys()
 	return cfg, err
 }
 
@@ -171,12 +171,9 @@ func (c closers) close() error {
 	return errors.Join(errs...)
 }
 
-// systemd gets the state of the program.
-type systemd struct{ sdnotify.Notifier }
-
-// stopping also says how long the end may take, so TimeoutStopSec is never too short. The sum of the
-// settings is one of microseconds, since nanoseconds could overflow.
-func (n systemd) stopping(drainDelay, grace time.Duration) {
+// stopping is the program's last state for systemd. It also says how long the end may take, so TimeoutStopSec is never
+// too short. The sum of the settings is one of microseconds, since nanoseconds could overflow.
+func stopping(drainDelay, grace time.Duration) string {
 	const more = 15 * time.Second
-	n.Tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", drainDelay.Microseconds()+grace.Microseconds()+more.Microseconds()))
+	return fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", drainDelay.Microseconds()+grace.Microseconds()+more.Microseconds())
 }

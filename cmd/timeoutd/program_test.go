@@ -95,7 +95,7 @@ func notified(t *testing.T) (path string, told func() string) {
 func TestSystemdIsToldOfTheLongestEnd(t *testing.T) {
 	path, told := notified(t)
 	t.Setenv("NOTIFY_SOCKET", path)
-	systemd{sdnotify.Notifier{Log: slog.New(slog.DiscardHandler)}}.stopping(math.MaxInt64, math.MaxInt64)
+	sdnotify.Notifier{Log: slog.New(slog.DiscardHandler)}.Tell(stopping(math.MaxInt64, math.MaxInt64))
 	require.Equal(t, "STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=18446744088709550", told())
 }
 
