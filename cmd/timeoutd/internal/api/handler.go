@@ -182,8 +182,8 @@ func (h *Handler) routes() []route {
 	return []route{
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
-		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
-		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.patchTopic)},
+		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.changeTopic(false))},
+		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.changeTopic(true))},
 		{"DELETE /v1/topics/{topic}", Admin, empty(ofTopic(h.dropTopic))},
 		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.center.Pause)))},
 		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.center.Resume)))},

@@ -14,7 +14,7 @@ import (
 // maxShown is how much of a bad value an error shows.
 const maxShown = 60
 
-func problem(status int, format string, args ...any) error {
+func problem(status int, format string, args ...any) wire.Problem {
 	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -42,14 +42,13 @@ func problemOf(err error) wire.Problem {
 	}
 	for _, known := range wire.Statuses {
 		if errors.Is(err, known.Err) {
-			return wire.Problem{Title: http.StatusText(known.Status), Status: known.Status, Detail: spell(err.Error())}
+			return problem(known.Status, "%s", spell(err.Error()))
 		}
 	}
-	status, detail := http.StatusBadGateway, "the engine has failed: the request may have had its effect, and can be repeated. This server's log has the reason"
 	if errors.Is(err, context.DeadlineExceeded) {
-		status, detail = http.StatusGatewayTimeout, "the engine has not answered in time: the request may have had its effect, and can be repeated"
+		return problem(http.StatusGatewayTimeout, "the engine has not answered in time: the request may have had its effect, and can be repeated")
 	}
-	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+	return problem(http.StatusBadGateway, "the engine has failed: the request may have had its effect, and can be repeated. This server's log has the reason")
 }
 
 // isFailure reports whether an error is the server's or its engine's, and not the client's.
