@@ -18,13 +18,8 @@ import (
 const maxCauses = 200
 
 func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request, name string) error {
-	query := r.URL.Query()
-	topic, err := h.center.Topic(r.Context(), name)
-	if err != nil {
-		return err
-	}
 	groups, other := make(wire.Groups), int64(0)
-	next, err := h.eachDead(r.Context(), topic.Name, query.Get("cursor"), func(tasks []timeout.Task) error {
+	next, err := h.eachDead(r, name, func(topic timeout.Topic, tasks []timeout.Task) error {
 		for _, task := range tasks {
 			why := causeOf(task, topic)
 			if _, known := groups[why.ID]; !known && len(groups) == maxCauses {

@@ -101,11 +101,7 @@ func keyedTask(r *http.Request, one wire.KeyedSetting) (timeout.Task, error) {
 }
 
 func keyedMove(_ *http.Request, one wire.KeyedMove) (timeout.Move, error) {
-	move, err := moveOf(one.When, one.Key)
-	if err == nil {
-		err = move.Check()
-	}
-	return move, err
+	return moveOf(one.When, one.Key)
 }
 
 // dropped is for removals of dead tasks only, and of the given version, if any.

@@ -114,7 +114,8 @@ func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 	case after < 0:
 		return timeout.Move{}, fmt.Errorf("%w: after %v of %v, must not be negative", timeout.ErrArgument, after, key)
 	}
-	return timeout.Move{Key: key, Due: due, After: after}, nil
+	move := timeout.Move{Key: key, Due: due, After: after}
+	return move, move.Check()
 }
 
 func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -51,10 +52,6 @@ func (h *Handler) look(ctx context.Context) (s wire.Stats, answered bool) {
 	}
 	here := h.here().Topics
 	topics, err := h.center.Topics(ctx)
-	if err != nil {
-		s.Error = h.missing(err)
-		return s, false
-	}
 	view := h.center.View()
 	for _, topic := range topics {
 		stats := wire.TopicStats{Topic: maskedTopic(topic), Owners: view.Owners(topic.Name, topic.WithDefaults().Slots)}
@@ -63,7 +60,7 @@ func (h *Handler) look(ctx context.Context) (s wire.Stats, answered bool) {
 		}
 		s.Topics = append(s.Topics, stats)
 	}
-	if err := h.count(ctx, s.Topics); err != nil {
+	if err = cmp.Or(err, h.count(ctx, s.Topics)); err != nil {
 		s.Error = h.missing(err)
 		return s, false
 	}
