@@ -150,12 +150,8 @@ func (o *options) groups() []settings.Group {
 // read reads the settings. The environment wins over the config file, and flags win over both.
 // The error is one line and names the source of the value.
 func read(args []string, env func(string) (string, bool)) (o *options, err error) {
-	path, err := settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
-	if err != nil {
-		return nil, err
-	}
-	o.config = path
-	return o, nil
+	_, err = settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
+	return o, err
 }
 
 // scheme is that of the server's URL.

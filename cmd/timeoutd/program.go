@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -163,12 +164,11 @@ type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }
 
-func (c closers) close() error {
-	var errs []error
-	for i := range c {
-		errs = append(errs, c[len(c)-1-i]())
+func (c closers) close() (err error) {
+	for _, f := range slices.Backward(c) {
+		err = errors.Join(err, f())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // stopping is the program's last state for systemd. It also says how long the end may take, so TimeoutStopSec is never

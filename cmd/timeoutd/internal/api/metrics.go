@@ -55,13 +55,10 @@ type remembered struct{ h *Handler }
 
 func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	s, err := r.h.stats.get(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && s.Error != "" && len(s.Topics) == 0 {
+		err = errors.New(s.Error)
 	}
-	if s.Error != "" && len(s.Topics) == 0 {
-		return nil, errors.New(s.Error)
-	}
-	return wire.Each(s.Topics, func(topic wire.TopicStats) timeout.Topic { return topic.Read() }), nil
+	return wire.Each(s.Topics, wire.TopicStats.Read), err
 }
 
 func (r remembered) Count(ctx context.Context, name string) (timeout.Counts, error) {

@@ -221,47 +221,38 @@ func callbackText(c *engine.Callback) string {
 }
 
 func listTasks(s *session, flags *flag.FlagSet) doing {
-	state := flags.String("state", "pending", "pending, running, done, dead or removed")
-	limit, all := pageFlags(flags)
-	return func(ctx context.Context, words []string) error { return s.list(ctx, words[0], *state, *limit, *all) }
+	return s.list(flags, flags.String("state", "pending", "pending, running, done, dead or removed"))
 }
 
-func listDead(s *session, flags *flag.FlagSet) doing {
-	limit, all := pageFlags(flags)
-	return func(ctx context.Context, words []string) error { return s.list(ctx, words[0], "dead", *limit, *all) }
-}
-
-func pageFlags(flags *flag.FlagSet) (limit *int, all *bool) {
-	return flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
-}
+func listDead(s *session, flags *flag.FlagSet) doing { return s.list(flags, new("dead")) }
 
 // list prints the tasks in a state. With -json each page is a line.
-func (s *session) list(ctx context.Context, topic, name string, limit int, all bool) error {
-	state, err := engine.ParseState(name)
-	if err == nil {
-		err = checkLimit(limit)
-	}
-	if err != nil {
-		return err
-	}
-	query := engine.Query{Topic: topic, State: state, Limit: limit}
-	until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
-	t := newTable(s.out, "ID", cmp.Or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR") // unseen until Flush
-	for {
-		page, err := s.List(ctx, query)
-		for _, task := range page.Tasks {
-			t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
-		}
-		if page.Next != "" && !all {
-			t.row("There are more: see -all and -limit.")
-		}
-		if err := s.show(err, t); err != nil {
+func (s *session) list(flags *flag.FlagSet, name *string) doing {
+	limit, all := flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
+	return func(ctx context.Context, words []string) error {
+		state, err := engine.ParseState(*name)
+		if err = cmp.Or(err, checkLimit(*limit)); err != nil {
 			return err
 		}
-		if page.Next == "" || !all {
-			return nil
+		query := engine.Query{Topic: words[0], State: state, Limit: *limit}
+		until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
+		t := newTable(s.out, "ID", cmp.Or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR") // unseen until Flush
+		for {
+			page, err := s.List(ctx, query)
+			for _, task := range page.Tasks {
+				t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
+			}
+			if page.Next != "" && !*all {
+				t.row("There are more: see -all and -limit.")
+			}
+			if err := s.show(err, t); err != nil {
+				return err
+			}
+			if page.Next == "" || !*all {
+				return nil
+			}
+			query.Cursor = page.Next
 		}
-		query.Cursor = page.Next
 	}
 }
 
