@@ -76,8 +76,8 @@ func watch(s *session, flags *flag.FlagSet) doing {
 		if *every < minEvery {
 			return misused("-every %v, must be at least %v", *every, minEvery)
 		}
-		fd, terminal := terminalOf(s.stdout)
-		terminal = terminal && !s.asJSON
+		file, _ := s.stdout.(*os.File)
+		terminal := file != nil && term.IsTerminal(int(file.Fd())) && !s.asJSON
 		if terminal {
 			fmt.Fprint(s.stdout, hide)
 			defer fmt.Fprint(s.stdout, show)
@@ -104,7 +104,7 @@ func watch(s *session, flags *flag.FlagSet) doing {
 				_ = draw(text, stats, before)
 			}
 			if terminal {
-				width, height, err := term.GetSize(fd)
+				width, height, err := term.GetSize(int(file.Fd()))
 				if err != nil {
 					width, height = 80, 24
 				}
@@ -120,14 +120,6 @@ func watch(s *session, flags *flag.FlagSet) doing {
 			}
 		}
 	}
-}
-
-func terminalOf(w io.Writer) (fd int, terminal bool) {
-	file, ok := w.(*os.File)
-	if !ok {
-		return 0, false
-	}
-	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
 }
 
 // over returns the codes to write a text over another one on a terminal, as far as there is
