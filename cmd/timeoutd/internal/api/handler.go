@@ -62,18 +62,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-const (
-	defaultMaxBody        = 8 << 20
-	defaultMaxBatch       = 1000
-	defaultRequestTimeout = 30 * time.Second
-
-	maxMaxBody = 1 << 30
-)
+const maxMaxBody = 1 << 30
 
 func (cfg Config) withDefaults() Config {
-	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
-	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, defaultMaxBatch)
-	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, defaultRequestTimeout)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 8<<20)
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, 1000)
+	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, 30*time.Second)
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // The exit codes of the program, besides 0.
@@ -72,11 +73,8 @@ func commands() []command {
 }
 
 // Names returns the names of all commands.
-func Names() (names []string) {
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	return append(names, "help")
+func Names() []string {
+	return append(wire.Each(commands(), func(c command) string { return c.name }), "help")
 }
 
 // usageError is a mistake in the command line.
