@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
@@ -118,17 +116,15 @@ func (o *options) openSQLite(ctx context.Context, log *slog.Logger) (opened, err
 	if o.sync {
 		cfg.Sync = sqlite.SyncFull
 	}
-	files := filepath.SplitList(o.sqlite)
-	if len(files) == 0 {
-		files = []string{""}
+	paths := filepath.SplitList(o.sqlite)
+	if len(paths) == 0 {
+		paths = []string{""}
 	}
-	var paths []string
-	for _, path := range files {
-		path, err := sqlitePath(path)
-		if err != nil {
+	for i, path := range paths {
+		var err error
+		if paths[i], err = sqlitePath(path); err != nil {
 			return opened{}, err
 		}
-		paths = append(paths, path)
 	}
 	engine, err := openShards(ctx, o, paths, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
 		return sqlite.Open(path, cfg)
@@ -266,6 +262,3 @@ type redisLog struct{ log *slog.Logger }
 func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
 	l.log.WarnContext(ctx, "redis: "+strings.TrimSpace(fmt.Sprintf(format, v...)))
 }
-
-// adoptRedis makes go-redis use log. go-redis has one logger for the whole process.
-func adoptRedis(log *slog.Logger) { goredis.SetLogger(redisLog{log}) }

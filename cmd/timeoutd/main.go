@@ -29,6 +29,8 @@ import (
 	"syscall"
 	_ "time/tzdata" // for images and machines without time zones
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
 )
 
@@ -63,7 +65,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	o, err := read(args, os.LookupEnv)
 	if errors.Is(err, flag.ErrHelp) {
-		usage(stdout)
+		fmt.Fprint(stdout, "Usage: timeoutd [flags]            serves a timeout center\n"+
+			"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")
+		newOptions().Usage(stdout)
 		return 0
 	}
 	if err == nil {
@@ -79,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	cli.SurviveBrokenPipes() // its log's reader may end before it
 	p := newProgram(o, stderr)
-	adoptRedis(p.log)
+	goredis.SetLogger(redisLog{p.log}) // go-redis has one for the whole process
 	if err := p.run(ctx); err != nil {
 		p.log.Error("stopped", "error", err)
 		return cli.ExitFailure

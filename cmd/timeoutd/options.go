@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/settings"
@@ -152,19 +150,4 @@ func (o *options) groups() []settings.Group {
 func read(args []string, env func(string) (string, bool)) (o *options, err error) {
 	_, err = settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
 	return o, err
-}
-
-// scheme is that of the server's URL.
-func (o *options) scheme() string {
-	if o.tlsCert != "" {
-		return "https"
-	}
-	return "http"
-}
-
-// usage prints the settings in groups.
-func usage(w io.Writer) {
-	fmt.Fprint(w, "Usage: timeoutd [flags]            serves a timeout center\n"+
-		"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")
-	newOptions().Usage(w)
 }

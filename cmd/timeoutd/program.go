@@ -29,12 +29,11 @@ type program struct {
 func newProgram(o *options, stderr io.Writer) *program {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.logLevel)) // the setting allows no other names
-	handler := &slog.HandlerOptions{Level: level}
-	p := &program{options: o, log: slog.New(slog.NewTextHandler(stderr, handler))}
+	var handler slog.Handler = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
 	if o.logFormat == "json" {
-		p.log = slog.New(slog.NewJSONHandler(stderr, handler))
+		handler = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
 	}
-	return p
+	return &program{options: o, log: slog.New(handler)}
 }
 
 // run serves until ctx is done. Everything it has started has ended when it returns.
@@ -66,7 +65,13 @@ func (p *program) run(ctx context.Context) (err error) {
 	}
 	ends.add(others.Close)
 	serving := p.options.serving()
-	serving.Engine, serving.OldestTransaction, serving.Ready, serving.Logger = engine.name, engine.oldest, p.readiness, p.log
+	serving.Engine, serving.OldestTransaction, serving.Logger = engine.name, engine.oldest, p.log
+	serving.Ready = func() error {
+		if p.draining.Load() {
+			return errors.New("draining")
+		}
+		return nil
+	}
 	if len(p.options.peers) > 0 {
 		serving.Peers = others.Ask
 	}
@@ -93,14 +98,6 @@ func (o *options) serving() api.Config {
 	}
 }
 
-// readiness returns why the program should get no requests, or nil.
-func (p *program) readiness() error {
-	if p.draining.Load() {
-		return errors.New("draining")
-	}
-	return nil
-}
-
 // serve serves until ctx is done or something fails. HTTP goes on while the center ends, since
 // targets tell the outcomes of calls over HTTP.
 func (p *program) serve(ctx context.Context, front *front) error {
@@ -113,8 +110,12 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	ran := make(chan error, 1)
 	all.Go(func() { ran <- p.center.Run(running) })
 	systemd := sdnotify.Notifier{Log: p.log}
-	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.center.Node(), "tokens", len(p.options.tokens()))
-	systemd.Tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
+	addr, scheme := front.ln.Addr().String(), "http"
+	if p.options.tlsCert != "" {
+		scheme = "https"
+	}
+	p.log.Info("listening", "addr", addr, "url", scheme+"://"+addr, "node", p.center.Node(), "tokens", len(p.options.tokens()))
+	systemd.Tell("READY=1\nSTATUS=listening on " + addr)
 
 	<-ctx.Done()
 	p.draining.Store(true)

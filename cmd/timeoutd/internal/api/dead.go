@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,8 +30,19 @@ func clearDead[T any](h *Handler, verb verb[T], of func(timeout.Task) T) serving
 			if only := r.URL.Query().Get("cause"); only != "" {
 				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).ID != only })
 			}
-			changed, err := clearPage(r.Context(), verb, wire.Each(tasks, of))
-			cleared.Changed += changed
+			if len(tasks) == 0 {
+				return nil
+			}
+			page := wire.Each(tasks, of)
+			answers, err := verb.do(r.Context(), page)
+			for i, a := range answers {
+				switch {
+				case a.Err != nil: // there is no answer about some of them
+					err = cmp.Or(err, a.Err)
+				case verb.has(page[i], a):
+					cleared.Changed++
+				}
+			}
 			return err
 		})
 		cleared.More = cleared.Next != ""
@@ -93,21 +103,4 @@ func parseCursor(text string) (first time.Time, cursor string, err error) {
 		return first, "", fmt.Errorf("%w: cursor %.*q, must be the next of an answer", timeout.ErrArgument, maxShown, text)
 	}
 	return time.UnixMilli(millis), cursor, nil
-}
-
-// clearPage returns how many tasks have changed, and an error if there is no answer about some of them.
-func clearPage[T any](ctx context.Context, verb verb[T], tasks []T) (changed int64, err error) {
-	if len(tasks) == 0 {
-		return 0, nil
-	}
-	answers, err := verb.do(ctx, tasks)
-	for i, a := range answers {
-		switch {
-		case a.Err != nil:
-			err = cmp.Or(err, a.Err)
-		case verb.has(tasks[i], a):
-			changed++
-		}
-	}
-	return changed, err
 }

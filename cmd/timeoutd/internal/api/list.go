@@ -36,9 +36,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if _, err := d.Token(); err != nil {
-		return err
-	}
+	_, _ = d.Token() // the bracket
 	l.list = []T{}
 	for d.More() {
 		if n := len(l.list); n == l.most {

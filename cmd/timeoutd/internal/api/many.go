@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -179,12 +180,9 @@ func (h *Handler) read(r *http.Request, keys []timeout.Key) ([]wire.Task, error)
 // listTasks answers without payloads: nobody reads them in a list.
 func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string) error {
 	query := r.URL.Query()
-	state := timeout.Pending
-	if name := query.Get("state"); name != "" {
-		var err error
-		if state, err = engine.ParseState(name); err != nil {
-			return err
-		}
+	state, err := engine.ParseState(cmp.Or(query.Get("state"), "pending"))
+	if err != nil {
+		return err
 	}
 	limit, err := limitOf(query.Get("limit"))
 	if err != nil {

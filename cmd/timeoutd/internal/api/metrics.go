@@ -27,14 +27,10 @@ func (h *Handler) metrics() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-var (
-	ofDatabase sink.Descs
-
-	oldest = ofDatabase.Add("timeout_oldest_transaction_seconds", "For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.")
-)
-
 // oldest returns the metric of the oldest transaction. It is missing as long as the database does not tell.
 func (h *Handler) oldest() prometheus.Collector {
+	var descs sink.Descs
+	oldest := descs.Add("timeout_oldest_transaction_seconds", "For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.")
 	last := newCache(0, countTimeout, func(ctx context.Context) (age time.Duration, answered bool) {
 		age, err := h.cfg.OldestTransaction(ctx)
 		if err != nil {
@@ -42,7 +38,7 @@ func (h *Handler) oldest() prometheus.Collector {
 		}
 		return age, err == nil
 	})
-	return sink.Collector(ofDatabase, func(to sink.Sink) {
+	return sink.Collector(descs, func(to sink.Sink) {
 		if age, err := last.get(context.Background()); err == nil && age >= 0 {
 			to.Gauge(oldest, age.Seconds())
 		}

@@ -30,13 +30,11 @@ func (e partly) Unwrap() error { return e.error }
 // problemOf returns a client's view of an error. An unknown error is the engine's: its text is for the log, since it
 // can have the address of a server, and the names of a database and a user.
 func problemOf(err error) wire.Problem {
-	var told wire.Problem
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[wire.Problem](err); ok {
 		return told
 	}
-	var after partly
-	if errors.As(err, &after) {
-		told = problemOf(after.error)
+	if after, ok := errors.AsType[partly](err); ok {
+		told := problemOf(after.error)
 		told.Detail = after.done + ": " + told.Detail
 		return told
 	}

@@ -15,12 +15,10 @@ import (
 const patience = 90 * time.Second
 
 func newClient(address string, env func(string) (string, bool), said *recorder) (*timeoutclient.Client, error) {
-	if address == "" {
-		address, _ = env("TIMEOUTD_URL")
-	}
+	usual, _ := env("TIMEOUTD_URL")
 	token, _ := env("TIMEOUTD_TOKEN")
 	said.RoundTripper = timeoutclient.NewTransport()
-	return timeoutclient.New(cmp.Or(address, defaultURL), timeoutclient.Config{
+	return timeoutclient.New(cmp.Or(address, usual, defaultURL), timeoutclient.Config{
 		Token: token, HTTPClient: &http.Client{Timeout: patience, Transport: said},
 	})
 }

@@ -19,11 +19,9 @@ func clearTasks(
 		all := flags.Bool("all", false, "all that are dead")
 		cause := flags.String("cause", "", "those with that cause: timeoutd causes lists them")
 		return func(ctx context.Context, words []string) error {
-			chosen := 0
-			for _, given := range []bool{len(words) > 1, *all, *cause != ""} {
-				if given {
-					chosen++
-				}
+			chosen := min(len(words)-1, 1) + min(len(*cause), 1)
+			if *all {
+				chosen++
 			}
 			if chosen != 1 {
 				return misused("%s with %d of ids, -all and -cause, must have one", verb, chosen)
