@@ -18,7 +18,6 @@ import (
 // openCallers returns the callers by kind. HTTP is always among them. If NATS or Redis can't
 // be reached at the start, calls to it fail until it can.
 func (o *options) openCallers(ends *closers) (map[string]timeout.Caller, error) {
-	callers := make(map[string]timeout.Caller)
 	cfg, err := o.httpConfig()
 	if err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func (o *options) openCallers(ends *closers) (map[string]timeout.Caller, error) 
 		return nil, withFlags(err)
 	}
 	ends.add(calls.Close)
-	callers[httpcall.Kind] = caller{calls}
+	callers := map[string]timeout.Caller{httpcall.Kind: caller{calls}}
 	if o.nats != "" {
 		if callers[natscall.Kind], err = o.openNATS(ends); err != nil {
 			return nil, err
@@ -42,12 +41,8 @@ func (o *options) openCallers(ends *closers) (map[string]timeout.Caller, error) 
 	return callers, nil
 }
 
-func (o *options) httpConfig() (httpcall.Config, error) {
-	cfg := httpcall.Config{Allow: o.callAllow, AllowPrivate: o.callPrivate, Hosts: o.callHosts}
-	if len(o.callHosts) == 0 {
-		cfg.Hosts = nil // any
-	}
-	var err error
+func (o *options) httpConfig() (cfg httpcall.Config, err error) {
+	cfg = o.calls
 	cfg.Secrets, err = parseSecrets("callback-secret", o.callSecrets)
 	return cfg, err
 }

@@ -6,13 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 )
 
-// lookEvery is how often files of a certificate are looked at, by handshakes.
-const lookEvery = time.Second
-
-// certificate is one in two files. It is read again when they change. As long as they make no sense,
+// certificate is one in two files. A handshake reads it again if they have changed. As long as they make no sense,
 // as between two writes, the one before is used.
 type certificate struct {
 	certFile, keyFile string
@@ -21,23 +17,16 @@ type certificate struct {
 	mu     sync.Mutex
 	now    *tls.Certificate
 	files  [2]string // their times and sizes when now was read
-	looked time.Time
-	failed string // the last error that was logged
+	failed string    // the last error that was logged
 }
 
-// openCertificate reads a certificate and its key, as PEM.
-func openCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
-	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
-	return c, c.load(time.Now())
-}
-
-// openTLS returns the TLS of the server, or nil if there is no certificate.
+// openTLS reads the certificate of the server and its key, as PEM. It returns nil if there is none.
 func (o *options) openTLS(log *slog.Logger) (*tls.Config, error) {
 	if o.tlsCert == "" {
 		return nil, nil
 	}
-	c, err := openCertificate(o.tlsCert, o.tlsKey, log)
-	if err != nil {
+	c := &certificate{certFile: o.tlsCert, keyFile: o.tlsKey, log: log}
+	if err := c.load(); err != nil {
 		return nil, err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
@@ -46,22 +35,18 @@ func (o *options) openTLS(log *slog.Logger) (*tls.Config, error) {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= lookEvery {
-		err := c.load(now)
-		switch {
-		case err == nil:
-			c.failed = ""
-		case err.Error() != c.failed:
-			c.failed = err.Error()
-			c.log.Warn("the certificate can't be read, and the one before is used", "err", err)
-		}
+	switch err := c.load(); {
+	case err == nil:
+		c.failed = ""
+	case err.Error() != c.failed:
+		c.failed = err.Error()
+		c.log.Warn("the certificate can't be read, and the one before is used", "err", err)
 	}
 	return c.now, nil
 }
 
 // load reads the files if they have changed. c.mu must be held.
-func (c *certificate) load(now time.Time) error {
-	c.looked = now
+func (c *certificate) load() error {
 	var files [2]string
 	for i, name := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(name)

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
@@ -43,18 +41,18 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 		e, err := memory.New(memory.Config{})
 		return opened{Engine: e, name: "memory, and are gone when this ends"}, err
 	case len(o.database) == 0 && o.redis != "":
-		return openRedis(ctx, o.redis, o.redisVolatile, log)
+		return o.openRedis(ctx, log)
 	}
-	var table opened
-	var err error
-	queue, name := o.queue(log)
+	open := o.openSQLite
 	if len(o.database) > 0 {
-		table, err = openPostgres(ctx, o.database, o.listen, queue, log)
-	} else {
-		table, err = openSQLite(ctx, o.sqlite, o.sync, queue, log)
+		open = o.openPostgres
 	}
-	if queue != nil {
-		table.name += ", with " + name + " in front of it"
+	table, err := open(ctx, log)
+	switch {
+	case o.index:
+		table.name += ", with a queue in memory in front of it"
+	case o.redis != "":
+		table.name += ", with Redis at " + where(o.redis) + " in front of it"
 	}
 	return table, err
 }
@@ -111,38 +109,36 @@ func where(text string) string {
 	return place[strings.LastIndexByte(place, '@')+1:] // a password of digits and a slash looks like a port and a path
 }
 
-// openSQLite opens the files in list. If list is empty, it opens one file in the data
+// openSQLite opens the files of the options. If there is none, it opens one file in the data
 // directory.
-func openSQLite(ctx context.Context, list string, sync bool, queue openQueue, log *slog.Logger) (opened, error) {
+func (o *options) openSQLite(ctx context.Context, log *slog.Logger) (opened, error) {
 	cfg := sqlite.Config{}
-	if sync {
+	if o.sync {
 		cfg.Sync = sqlite.SyncFull
 	}
-	files := filepath.SplitList(list)
-	if len(files) == 0 {
-		files = []string{""}
+	paths := filepath.SplitList(o.sqlite)
+	if len(paths) == 0 {
+		paths = []string{""}
 	}
-	var paths []string
-	for _, path := range files {
-		path, err := sqlitePath(path)
-		if err != nil {
+	for i, path := range paths {
+		var err error
+		if paths[i], err = sqlitePath(path); err != nil {
 			return opened{}, err
 		}
-		paths = append(paths, path)
 	}
-	engine, err := openShards(ctx, paths, queue, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
+	engine, err := openShards(ctx, o, paths, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
 		return sqlite.Open(path, cfg)
 	})
 	return opened{Engine: engine, name: "SQLite at " + strings.Join(paths, ", ")}, err
 }
 
-// openPostgres opens the databases of urls. It listens on those of listen, or on urls if there are none.
-func openPostgres(ctx context.Context, urls, listen []string, queue openQueue, log *slog.Logger) (opened, error) {
+// openPostgres opens the databases of the options. It listens on those to listen on, or on the same if there are none.
+func (o *options) openPostgres(ctx context.Context, log *slog.Logger) (opened, error) {
 	var all sync.Map // the engines, by URL
-	engine, err := openShards(ctx, urls, queue, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
+	engine, err := openShards(ctx, o, o.database, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
 		cfg := postgres.Config{}
-		if len(listen) > 0 {
-			cfg.ListenURL = listen[slices.Index(urls, url)]
+		if len(o.listen) > 0 {
+			cfg.ListenURL = o.listen[slices.Index(o.database, url)]
 		}
 		e, err := postgres.Open(ctx, url, cfg)
 		if err == nil {
@@ -157,17 +153,17 @@ func openPostgres(ctx context.Context, urls, listen []string, queue openQueue, l
 		}
 		return oldest, err
 	}
-	places := make([]string, len(urls))
-	for i, url := range urls {
-		places[i] = where(url)
+	var places []string
+	for _, url := range o.database {
+		places = append(places, where(url))
 	}
 	return opened{Engine: engine, name: "PostgreSQL at " + strings.Join(places, ", "), oldest: oldest}, err
 }
 
 // openShards opens one engine, or several engines with a part of the tasks each. Each has an index in front
-// of it, unless queue is nil.
-func openShards[E engine.Primary](ctx context.Context, at []string, queue openQueue, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
-	if queue == nil {
+// of it, if the options have one.
+func openShards[E engine.Primary](ctx context.Context, o *options, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
+	if !o.index && o.redis == "" {
 		return openEach(ctx, at, log, open)
 	}
 	return openEach(ctx, at, log, func(ctx context.Context, one string) (*index.Engine, error) {
@@ -179,7 +175,7 @@ func openShards[E engine.Primary](ctx context.Context, at []string, queue openQu
 		if len(at) > 1 {
 			prefix += fmt.Sprintf("-%d", slices.Index(at, one)+1)
 		}
-		front, err := queue(ctx, prefix)
+		front, err := o.openIndex(ctx, prefix, log)
 		if err != nil {
 			return nil, errors.Join(err, table.Close())
 		}
@@ -209,40 +205,31 @@ func openEach[E engine.Engine](ctx context.Context, at []string, log *slog.Logge
 	return sharded.Open(ctx, shards, sharded.Config{Logger: log})
 }
 
-func openRedis(ctx context.Context, url string, mayForget bool, log *slog.Logger) (opened, error) {
-	e, err := redis.Open(ctx, url, redis.Config{Logger: log})
+// openIndex opens the index in front of a table: a wheel in memory, or Redis. There its keys have the prefix, another one
+// than the keys of a Redis used as the only store.
+func (o *options) openIndex(ctx context.Context, prefix string, log *slog.Logger) (engine.Engine, error) {
+	if o.index {
+		return memory.New(memory.Config{})
+	}
+	return redis.Open(ctx, o.redis, redis.Config{Prefix: prefix, Logger: log})
+}
+
+func (o *options) openRedis(ctx context.Context, log *slog.Logger) (opened, error) {
+	e, err := redis.Open(ctx, o.redis, redis.Config{Logger: log})
 	if err != nil {
 		return opened{}, err
 	}
-	if !mayForget {
+	if !o.redisVolatile {
 		volatile, err := e.Volatile(ctx)
 		if err == nil && volatile {
 			err = fmt.Errorf("the Redis at %s keeps nothing on disk (appendonly no, and save is empty), so all tasks are gone when it ends: "+
-				"have it keep them, or say -redis-volatile", where(url))
+				"have it keep them, or say -redis-volatile", where(o.redis))
 		}
 		if err != nil {
 			return opened{}, errors.Join(err, e.Close())
 		}
 	}
-	return opened{Engine: e, name: "Redis at " + where(url)}, nil
-}
-
-// openQueue opens the index in front of a table. Its keys in Redis have the prefix: another one than the keys of a Redis
-// used as the only store.
-type openQueue func(ctx context.Context, prefix string) (engine.Engine, error)
-
-// queue returns the index of the options and its name, or nil if they have none: a wheel in memory, or Redis.
-func (o *options) queue(log *slog.Logger) (open openQueue, name string) {
-	switch {
-	case o.index:
-		return func(context.Context, string) (engine.Engine, error) { return memory.New(memory.Config{}) }, "a queue in memory"
-	case o.redis != "":
-		return func(ctx context.Context, prefix string) (engine.Engine, error) {
-			return redis.Open(ctx, o.redis, redis.Config{Prefix: prefix, Logger: log})
-		}, "Redis at " + where(o.redis)
-	default:
-		return nil, ""
-	}
+	return opened{Engine: e, name: "Redis at " + where(o.redis)}, nil
 }
 
 // openMembers returns the register of nodes, or nil if the engine is the register.
@@ -275,6 +262,3 @@ type redisLog struct{ log *slog.Logger }
 func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
 	l.log.WarnContext(ctx, "redis: "+strings.TrimSpace(fmt.Sprintf(format, v...)))
 }
-
-// adoptRedis makes go-redis use log. go-redis has one logger for the whole process.
-func adoptRedis(log *slog.Logger) { goredis.SetLogger(redisLog{log}) }

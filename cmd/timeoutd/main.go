@@ -29,6 +29,8 @@ import (
 	"syscall"
 	_ "time/tzdata" // for images and machines without time zones
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
 )
 
@@ -49,15 +51,10 @@ func main() {
 		cancel()
 		<-ends
 		cli.KillPrograms()
-		os.Exit(exitFailure)
+		os.Exit(cli.ExitFailure)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
-
-const (
-	exitFailure = 1
-	exitUsage   = 2
-)
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
 	if newOptions().Shell(stdout, args, "durable tasks with a due time, over HTTP", cli.Names()...) {
@@ -66,13 +63,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return cli.Run(ctx, args, os.LookupEnv, stdout, stderr)
 	}
-	complain := func(err error) int {
-		fmt.Fprintf(stderr, "timeoutd: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-		return exitUsage
-	}
 	o, err := read(args, os.LookupEnv)
 	if errors.Is(err, flag.ErrHelp) {
-		usage(stdout)
+		fmt.Fprint(stdout, "Usage: timeoutd [flags]            serves a timeout center\n"+
+			"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")
+		newOptions().Usage(stdout)
 		return 0
 	}
 	if err == nil {
@@ -80,17 +75,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	switch {
 	case err != nil:
-		return complain(err)
+		fmt.Fprintf(stderr, "timeoutd: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return cli.ExitUsage
 	case o.check:
 		fmt.Fprintln(stderr, "timeoutd: this makes sense")
 		return 0
 	}
 	cli.SurviveBrokenPipes() // its log's reader may end before it
 	p := newProgram(o, stderr)
-	adoptRedis(p.log)
+	goredis.SetLogger(redisLog{p.log}) // go-redis has one for the whole process
 	if err := p.run(ctx); err != nil {
 		p.log.Error("stopped", "error", err)
-		return exitFailure
+		return cli.ExitFailure
 	}
 	p.log.Info("stopped")
 	return 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 )
@@ -49,7 +50,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			var out strings.Builder
-			require.Equal(t, exitUsage, run(context.Background(), strings.Fields(args), &out, &out))
+			require.Equal(t, cli.ExitUsage, run(context.Background(), strings.Fields(args), &out, &out))
 			require.True(t, strings.HasPrefix(out.String(), want), out.String())
 			require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 		})
@@ -92,10 +93,10 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	path := configFile(t, "# a comment\nttl 3s\ngrace 4s\nadmin-token  one-0123456789abc  two-0123456789abc\nmemory\ncallback-allow 127.0.0.0/8, 10.0.0.0/8\n")
 	o, err := read([]string{"-config", path, "-grace", "6s"}, environment("TIMEOUTD_TTL", "5s", "TIMEOUTD_GRACE", "5s", "REDIS_URL", ""))
 	require.NoError(t, err)
-	require.Equal(t, "5s", o.ttl.String())
-	require.Equal(t, "6s", o.grace.String())
+	require.Equal(t, "5s", o.center.TTL.String())
+	require.Equal(t, "6s", o.center.Grace.String())
 	require.Equal(t, []string{"one-0123456789abc", "two-0123456789abc"}, o.adminTok)
-	require.Len(t, o.callAllow, 2)
+	require.Len(t, o.calls.Allow, 2)
 	require.True(t, o.memory)
 	require.NoError(t, o.validate())
 
@@ -104,7 +105,7 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	require.Equal(t, "redis://:secret@h/0", o.redis)
 	require.Equal(t, []string{"postgres://u:secret@h/d"}, o.database)
 	require.Equal(t, []string{"a:1", "b:2"}, o.etcd)
-	require.Equal(t, "7s", o.ttl.String())
+	require.Equal(t, "7s", o.center.TTL.String())
 	require.NoError(t, o.validate())
 
 	for text, want := range map[string]string{
@@ -211,7 +212,7 @@ func TestCompletionsKnowFlagsAndCommands(t *testing.T) {
 	for _, word := range []string{" -callback-allow ", " drop-topic ", " help ", "words='text json'"} {
 		require.Contains(t, out.String(), word)
 	}
-	require.Equal(t, exitUsage, run(t.Context(), []string{"completion", "sh"}, &out, &errs))
+	require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"completion", "sh"}, &out, &errs))
 }
 
 func TestHelpIsNoError(t *testing.T) {
@@ -248,14 +249,14 @@ func TestTheCheckKnowsWhatTheServerRefuses(t *testing.T) {
 	} {
 		for _, more := range [][]string{{"-memory", "-check"}, {"-memory"}} {
 			var out strings.Builder
-			require.Equal(t, exitUsage, run(t.Context(), append(more, args...), &out, &out), args)
+			require.Equal(t, cli.ExitUsage, run(t.Context(), append(more, args...), &out, &out), args)
 			require.Regexp(t, "^timeoutd: [^\n]+\n$", out.String())
 			require.Contains(t, out.String(), want)
 		}
 	}
 	t.Setenv("TIMEOUTD_READ_TOKEN", "ümlaut-0123456789")
 	var out strings.Builder
-	require.Equal(t, exitUsage, run(t.Context(), []string{"-memory", "-check"}, &out, &out))
+	require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"-memory", "-check"}, &out, &out))
 	require.Contains(t, out.String(), "must have at least 16, of visible ASCII")
 }
 
@@ -284,7 +285,7 @@ func TestTakenAddressExitsWithFailure(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	var out strings.Builder
-	require.Equal(t, exitFailure, run(context.Background(), []string{"-memory", "-addr", ln.Addr().String()}, &out, &out))
+	require.Equal(t, cli.ExitFailure, run(context.Background(), []string{"-memory", "-addr", ln.Addr().String()}, &out, &out))
 	require.Contains(t, out.String(), "address already in use")
 }
 

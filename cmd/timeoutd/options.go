@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/settings"
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 )
 
 // streamsPrefix is the default of the setting.
@@ -37,17 +35,15 @@ type options struct {
 
 	redisVolatile bool
 
-	node      string
-	ttl       time.Duration
+	center timeout.Config // but what has a setting of its own here
+
 	peers     []string
 	etcd      []string
 	zookeeper []string
 
 	etcdUser, etcdPassword string
 
-	callAllow   []netip.Prefix
-	callPrivate bool
-	callHosts   []string
+	calls       httpcall.Config // without its secrets
 	callSecrets []string
 	feedbackKey []string
 	nats        string
@@ -56,13 +52,8 @@ type options struct {
 
 	streamsPrefix string
 
-	concurrency int
-
-	maxTopics   int
 	knownTopics bool
-
-	drainDelay time.Duration
-	grace      time.Duration
+	drainDelay  time.Duration
 
 	config    string
 	check     bool
@@ -76,7 +67,7 @@ func newOptions() *options {
 	o := &options{
 		addr:     "127.0.0.1:8077",
 		maxConns: 1024,
-		grace:    10 * time.Second,
+		center:   timeout.Config{Grace: 10 * time.Second, All: true},
 
 		streamsPrefix: streamsPrefix,
 
@@ -116,13 +107,13 @@ func (o *options) groups() []settings.Group {
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
 		}},
 		{Title: "Topics", Settings: []settings.Setting{
-			{Name: "concurrency", Value: settings.Number(&o.concurrency), Arg: "number", Help: "tasks of all topics together that this node runs at the same time; if more are due, the priorities of the topics decide (0: no such limit)"},
-			{Name: "max-topics", Value: settings.Number(&o.maxTopics), Arg: "number", Help: "how many topics there may be for a task to make another one; an admin-token can make any number (0: 256)"},
+			{Name: "concurrency", Value: settings.Number(&o.center.Concurrency), Arg: "number", Help: "tasks of all topics together that this node runs at the same time; if more are due, the priorities of the topics decide (0: no such limit)"},
+			{Name: "max-topics", Value: settings.Number(&o.center.MaxTopics), Arg: "number", Help: "how many topics there may be for a task to make another one; an admin-token can make any number (0: 256)"},
 			{Name: "known-topics", Value: settings.Toggle(&o.knownTopics), Help: "tasks make no topics: an admin-token makes them first"},
 		}},
 		{Title: "Which nodes there are", Settings: []settings.Setting{
-			{Name: "node", Value: settings.Text(&o.node), Arg: "name", Help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
-			{Name: "ttl", Value: settings.Duration(&o.ttl, 0), Arg: "duration", Help: "after how long a silent node's slots are given to others (0: 10s)"},
+			{Name: "node", Value: settings.Text(&o.center.Node), Arg: "name", Help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
+			{Name: "ttl", Value: settings.Duration(&o.center.TTL, 0), Arg: "duration", Help: "after how long a silent node's slots are given to others (0: 10s)"},
 			{Name: "peers", Value: urls{&o.peers}, Arg: "urls", Help: "of the nodes, such as http://10.0.0.2:8077, with spaces between them: they are asked for their figures, so that the page has the sums of all, with a token made of the first read-token that is good for nothing else; if a name has several addresses, all are asked (empty: the page has the figures of one node)"},
 			{Name: "etcd", Value: list{&o.etcd}, Arg: "endpoints", Help: "asked for the nodes in place of the engine", Variable: "ETCD_ENDPOINTS"},
 			{Name: "etcd-user", Value: settings.Text(&o.etcdUser), Arg: "name", Help: "for an etcd that wants one; with a password"},
@@ -130,9 +121,9 @@ func (o *options) groups() []settings.Group {
 			{Name: "zookeeper", Value: list{&o.zookeeper}, Arg: "servers", Help: "asked for the nodes in place of the engine", Variable: "ZOOKEEPER"},
 		}},
 		{Title: "Callbacks", Settings: []settings.Setting{
-			{Name: "callback-allow", Value: prefixes{&o.callAllow}, Arg: "networks", Help: "that may be called by HTTP although they are refused otherwise, such as 127.0.0.0/8"},
-			{Name: "callback-allow-private", Value: settings.Toggle(&o.callPrivate), Help: "private networks may be called by HTTP"},
-			{Name: "callback-hosts", Value: list{&o.callHosts}, Arg: "names", Help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
+			{Name: "callback-allow", Value: prefixes{&o.calls.Allow}, Arg: "networks", Help: "that may be called by HTTP although they are refused otherwise, such as 127.0.0.0/8"},
+			{Name: "callback-allow-private", Value: settings.Toggle(&o.calls.AllowPrivate), Help: "private networks may be called by HTTP"},
+			{Name: "callback-hosts", Value: list{&o.calls.Hosts}, Arg: "names", Help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
 			{Name: "callback-secret", Value: list{&o.callSecrets}, Arg: "secrets", Help: "sign HTTP calls: whsec_ and base64 each", Secret: true},
 			{Name: "feedback-key", Value: list{&o.feedbackKey}, Arg: "secrets", Help: "sign the lease tokens in calls, so that one is enough for /v1/feedback and /v1/extend: whsec_ and base64 each, of at least 32 bytes and the same on all nodes; the first one signs (empty: they need a work-token or a write-token)", Secret: true},
 			{Name: "nats", Value: settings.Text(&o.nats), Arg: "url", Help: "for callbacks to NATS JetStream", Variable: "NATS_URL", Secret: true},
@@ -142,7 +133,7 @@ func (o *options) groups() []settings.Group {
 		}},
 		{Title: "Going down", Settings: []settings.Setting{
 			{Name: "drain-delay", Value: settings.Duration(&o.drainDelay, 0), Arg: "duration", Help: "how long to go on after the signal, but not ready, for load balancers to notice"},
-			{Name: "grace", Value: settings.Duration(&o.grace, 0), Arg: "duration", Help: "how long calls may take after that"},
+			{Name: "grace", Value: settings.Duration(&o.center.Grace, 0), Arg: "duration", Help: "how long calls may take after that"},
 		}},
 		{Title: "The program", Settings: []settings.Setting{
 			{Name: "config", Value: settings.Text(&o.config), Arg: "file", Help: "more settings: a name and a value per line; the environment (TIMEOUTD_MAX_CONNS and so on) wins over it, and flags over both", Local: true},
@@ -157,31 +148,6 @@ func (o *options) groups() []settings.Group {
 // read reads the settings. The environment wins over the config file, and flags win over both.
 // The error is one line and names the source of the value.
 func read(args []string, env func(string) (string, bool)) (o *options, err error) {
-	path, err := settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
-	if err != nil {
-		return nil, err
-	}
-	o.config = path
-	return o, nil
-}
-
-// scheme is that of the server's URL.
-func (o *options) scheme() string {
-	if o.tlsCert != "" {
-		return "https"
-	}
-	return "http"
-}
-
-// level is the lowest level in the log.
-func (o *options) level() (level slog.Level) {
-	_ = level.UnmarshalText([]byte(o.logLevel)) // the setting allows no other names
-	return level
-}
-
-// usage prints the settings in groups.
-func usage(w io.Writer) {
-	fmt.Fprint(w, "Usage: timeoutd [flags]            serves a timeout center\n"+
-		"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")
-	newOptions().Usage(w)
+	_, err = settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
+	return o, err
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
 	"github.com/heartwheel-go/heartwheel/internal/sdnotify"
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -27,12 +27,13 @@ type program struct {
 }
 
 func newProgram(o *options, stderr io.Writer) *program {
-	handler := &slog.HandlerOptions{Level: o.level()}
-	p := &program{options: o, log: slog.New(slog.NewTextHandler(stderr, handler))}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.logLevel)) // the setting allows no other names
+	var handler slog.Handler = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
 	if o.logFormat == "json" {
-		p.log = slog.New(slog.NewJSONHandler(stderr, handler))
+		handler = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
 	}
-	return p
+	return &program{options: o, log: slog.New(handler)}
 }
 
 // run serves until ctx is done. Everything it has started has ended when it returns.
@@ -64,7 +65,13 @@ func (p *program) run(ctx context.Context) (err error) {
 	}
 	ends.add(others.Close)
 	serving := p.options.serving()
-	serving.Engine, serving.OldestTransaction, serving.Page, serving.Ready, serving.Logger = engine.name, engine.oldest, page.Handler(), p.readiness, p.log
+	serving.Engine, serving.OldestTransaction, serving.Logger = engine.name, engine.oldest, p.log
+	serving.Ready = func() error {
+		if p.draining.Load() {
+			return errors.New("draining")
+		}
+		return nil
+	}
 	if len(p.options.peers) > 0 {
 		serving.Peers = others.Ask
 	}
@@ -91,14 +98,6 @@ func (o *options) serving() api.Config {
 	}
 }
 
-// readiness returns why the program should get no requests, or nil.
-func (p *program) readiness() error {
-	if p.draining.Load() {
-		return errors.New("draining")
-	}
-	return nil
-}
-
 // serve serves until ctx is done or something fails. HTTP goes on while the center ends, since
 // targets tell the outcomes of calls over HTTP.
 func (p *program) serve(ctx context.Context, front *front) error {
@@ -110,17 +109,21 @@ func (p *program) serve(ctx context.Context, front *front) error {
 	all.Go(func() { stop(front.serve()) })
 	ran := make(chan error, 1)
 	all.Go(func() { ran <- p.center.Run(running) })
-	host := systemd{sdnotify.Notifier{Log: p.log}}
-	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.center.Node(), "tokens", len(p.options.tokens()))
-	host.Tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
+	systemd := sdnotify.Notifier{Log: p.log}
+	addr, scheme := front.ln.Addr().String(), "http"
+	if p.options.tlsCert != "" {
+		scheme = "https"
+	}
+	p.log.Info("listening", "addr", addr, "url", scheme+"://"+addr, "node", p.center.Node(), "tokens", len(p.options.tokens()))
+	systemd.Tell("READY=1\nSTATUS=listening on " + addr)
 
 	<-ctx.Done()
 	p.draining.Store(true)
-	host.stopping(p.options.drainDelay, p.options.grace)
+	systemd.Tell(stopping(p.options.drainDelay, p.options.center.Grace))
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.Canceled) { // told to end
 		cause = nil
-		p.log.Info("going down", "drain_delay", p.options.drainDelay, "grace", p.options.grace)
+		p.log.Info("going down", "drain_delay", p.options.drainDelay, "grace", p.options.center.Grace)
 		time.Sleep(p.options.drainDelay) // for load balancers to notice
 	}
 	end()
@@ -132,7 +135,7 @@ func (p *program) serve(ctx context.Context, front *front) error {
 
 // configure returns the center's config. Its callers and members are added to ends.
 func (p *program) configure(ends *closers) (timeout.Config, error) {
-	cfg, err := p.options.center()
+	cfg, err := p.options.centerConfig()
 	if err != nil {
 		return cfg, err
 	}
@@ -146,16 +149,14 @@ func (p *program) configure(ends *closers) (timeout.Config, error) {
 	return cfg, nil
 }
 
-// center returns what the options say of the center.
-func (o *options) center() (timeout.Config, error) {
-	keys, err := o.feedbackKeys()
-	cfg := timeout.Config{
-		Node: o.node, TTL: o.ttl, Grace: cmp.Or(o.grace, -1), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
-		FeedbackKeys: keys,
-	}
+// centerConfig returns what the options say of the center.
+func (o *options) centerConfig() (cfg timeout.Config, err error) {
+	cfg = o.center
+	cfg.Grace = cmp.Or(cfg.Grace, -1) // none
 	if o.knownTopics {
 		cfg.MaxTopics = -1
 	}
+	cfg.FeedbackKeys, err = o.feedbackKeys()
 	return cfg, err
 }
 
@@ -164,20 +165,16 @@ type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }
 
-func (c closers) close() error {
-	var errs []error
-	for i := range c {
-		errs = append(errs, c[len(c)-1-i]())
+func (c closers) close() (err error) {
+	for _, f := range slices.Backward(c) {
+		err = errors.Join(err, f())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// systemd gets the state of the program.
-type systemd struct{ sdnotify.Notifier }
-
-// stopping also says how long the end may take, so TimeoutStopSec is never too short. The sum of the
-// settings is one of microseconds, since nanoseconds could overflow.
-func (n systemd) stopping(drainDelay, grace time.Duration) {
+// stopping is the program's last state for systemd. It also says how long the end may take, so TimeoutStopSec is never
+// too short. The sum of the settings is one of microseconds, since nanoseconds could overflow.
+func stopping(drainDelay, grace time.Duration) string {
 	const more = 15 * time.Second
-	n.Tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", drainDelay.Microseconds()+grace.Microseconds()+more.Microseconds()))
+	return fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", drainDelay.Microseconds()+grace.Microseconds()+more.Microseconds())
 }

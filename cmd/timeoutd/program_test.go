@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
 	"github.com/heartwheel-go/heartwheel/internal/sdnotify"
 )
 
@@ -94,7 +95,7 @@ func notified(t *testing.T) (path string, told func() string) {
 func TestSystemdIsToldOfTheLongestEnd(t *testing.T) {
 	path, told := notified(t)
 	t.Setenv("NOTIFY_SOCKET", path)
-	systemd{sdnotify.Notifier{Log: slog.New(slog.DiscardHandler)}}.stopping(math.MaxInt64, math.MaxInt64)
+	sdnotify.Notifier{Log: slog.New(slog.DiscardHandler)}.Tell(stopping(math.MaxInt64, math.MaxInt64))
 	require.Equal(t, "STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=18446744088709550", told())
 }
 
@@ -180,7 +181,7 @@ func TestCommandsOfTheProgram(t *testing.T) {
 	require.Zero(t, run(t.Context(), []string{"set", "orders", "4711", "-after", "15m", "-payload", "{}"}, &out, &errs), errs.String())
 	require.Zero(t, run(t.Context(), []string{"list", "orders"}, &out, &errs), errs.String())
 	require.Contains(t, out.String(), "4711")
-	require.Equal(t, exitUsage, run(t.Context(), []string{"sett"}, &out, &errs))
+	require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"sett"}, &out, &errs))
 }
 
 // Silent connections, and connections with half a request, don't keep others out.
@@ -284,7 +285,7 @@ func TestTheDirectoryOfANamedFileIsNotMade(t *testing.T) {
 		p.launch(t)
 		var exit *exec.ExitError
 		require.ErrorAs(t, p.wait(), &exit)
-		require.Equal(t, exitFailure, exit.ExitCode())
+		require.Equal(t, cli.ExitFailure, exit.ExitCode())
 		require.Contains(t, p.log.String(), "of the sqlite file tasks.db is not there: make it, or mount its volume")
 		require.NoDirExists(t, volume)
 	}

@@ -33,9 +33,10 @@ func TestOneTasksLifeInThreeWays(t *testing.T) {
 	blocks := blocksOf(t, "docs/three-ways.md", here...)
 	require.Len(t, blocks, 2)
 	program := filepath.Join(t.TempDir(), "main.go")
-	text, err := os.ReadFile("internal/session/main.go")
+	text, err := os.ReadFile("../../timeout/timeoutclient/example_test.go")
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(program, []byte(strings.NewReplacer(here...).Replace(string(text))), 0o600))
+	asProgram := append(here, "package timeoutclient_test", "package main", "func Example_life(", "func main(")
+	require.NoError(t, os.WriteFile(program, []byte(strings.NewReplacer(asProgram...).Replace(string(text))), 0o600))
 	var said []string
 	for _, way := range []*exec.Cmd{p.bash(t, blocks[0][2]), exec.CommandContext(t.Context(), "go", "run", program), p.bash(t, blocks[1][2])} {
 		out, err := way.CombinedOutput()

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// urls is a setting of URLs with spaces between them, since a URL may have commas.
+// urls is a setting of URLs with spaces between them, since a URL may have commas. None are nil.
 type urls struct{ p *[]string }
 
 func (v urls) String() string     { return strings.Join(*v.p, " ") }
-func (v urls) Set(s string) error { *v.p = strings.Fields(s); return nil }
+func (v urls) Set(s string) error { *v.p = append([]string(nil), strings.Fields(s)...); return nil }
 
 // list is a setting of words, with spaces or commas between them.
 type list struct{ p *[]string }

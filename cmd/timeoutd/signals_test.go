@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
@@ -99,7 +100,7 @@ func TestTheSecondSignalEndsTheProgramsOfWork(t *testing.T) {
 	require.NoError(t, work.Process.Signal(syscall.SIGTERM))
 	var exit *exec.ExitError
 	require.ErrorAs(t, work.Wait(), &exit)
-	require.Equal(t, exitFailure, exit.ExitCode())
+	require.Equal(t, cli.ExitFailure, exit.ExitCode())
 	_, err := io.Copy(io.Discard, output)
 	require.NoError(t, err, "nobody has it any more")
 }

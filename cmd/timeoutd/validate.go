@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +26,8 @@ func (o *options) validate() error {
 	if err := o.checkTogether(); err != nil {
 		return err
 	}
-	return errors.Join(o.checkTLS(), o.checkTokens(), o.checkCenter(), o.checkDatabases(),
+	_, tls := o.openTLS(slog.New(slog.DiscardHandler))
+	return errors.Join(tls, o.checkTokens(), o.checkCenter(), o.checkDatabases(),
 		checkRedis("redis", o.redis), checkRedis("streams", o.streams), checkNATS(o.nats), o.checkMembers(), o.checkPeers(), o.checkCallbacks())
 }
 
@@ -41,8 +43,8 @@ func (o *options) checkTogether() error {
 		{!o.insecure && len(o.tokens()) == 0 && !isLoopback(o.addr), fmt.Sprintf("addr %s can be reached from other machines and there are no tokens: "+
 			"set one ($TIMEOUTD_ADMIN_TOKEN, or admin-token in the config file), or -insecure where everybody may do all", o.addr)},
 		{(o.tlsCert == "") != (o.tlsKey == ""), fmt.Sprintf("tls-cert %q and tls-key %q, must be both or none", o.tlsCert, o.tlsKey)},
-		{o.concurrency > engine.MaxConcurrency, fmt.Sprintf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)},
-		{o.knownTopics && o.maxTopics != 0, fmt.Sprintf("known-topics is there together with max-topics %d, must be one of them", o.maxTopics)},
+		{o.center.Concurrency > engine.MaxConcurrency, fmt.Sprintf("concurrency %d, must be 0 to %d", o.center.Concurrency, engine.MaxConcurrency)},
+		{o.knownTopics && o.center.MaxTopics != 0, fmt.Sprintf("known-topics is there together with max-topics %d, must be one of them", o.center.MaxTopics)},
 		{o.memory && (o.sqlite != "" || server), "memory is there together with sqlite, database or redis, must be alone"},
 		{o.sync && (o.memory || server), "sync is there together with memory, database or redis, must be with sqlite"},
 		{o.sqlite != "" && server, fmt.Sprintf("sqlite %s is there together with database or redis, must be alone", o.sqlite)},
@@ -61,11 +63,6 @@ func (o *options) checkTogether() error {
 		}
 	}
 	return errors.Join(broken...)
-}
-
-func (o *options) checkTLS() error {
-	_, err := o.openTLS(slog.New(slog.DiscardHandler))
-	return err
 }
 
 func isLoopback(hostport string) bool {
@@ -101,7 +98,7 @@ func (o *options) checkTokens() error {
 }
 
 func (o *options) checkCenter() error {
-	cfg, err := o.center()
+	cfg, err := o.centerConfig()
 	if err == nil {
 		err = cfg.Validate()
 	}
@@ -109,15 +106,11 @@ func (o *options) checkCenter() error {
 }
 
 func (o *options) checkDatabases() error {
-	for _, text := range o.listen {
-		if err := checkURL("database-listen", text, "postgres", "postgresql"); err != nil {
-			return err
-		}
+	schemes := []string{"postgres", "postgresql"}
+	if err := cmp.Or(checkURLs("database-listen", schemes, o.listen...), checkURLs("database", schemes, o.database...)); err != nil {
+		return err
 	}
 	for i, text := range o.database {
-		if err := checkURL("database", text, "postgres", "postgresql"); err != nil {
-			return err
-		}
 		if slices.Contains(o.database[:i], text) {
 			return fmt.Errorf("database %d of %d is there twice", i+1, len(o.database))
 		}
@@ -125,27 +118,24 @@ func (o *options) checkDatabases() error {
 	return nil
 }
 
-// checkURL does not show the URL in its error: it can have a password.
-func checkURL(name, text string, schemes ...string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return fmt.Errorf("%s is no URL", name)
-	}
-	if !slices.Contains(schemes, u.Scheme) {
-		return fmt.Errorf("%s is a URL of scheme %q, must be one of %q", name, u.Scheme, schemes)
-	}
-	if u.Opaque != "" { // clients would take localhost
-		return fmt.Errorf("%s is a URL without a host, must begin with %s://", name, u.Scheme)
-	}
-	if u.Fragment != "" { // what is before it would be taken for a host and a port, and told
-		return fmt.Errorf("%s is a URL with a number sign, must have none: a password has %%23 for it", name)
-	}
-	if u.Host != "" && strings.Contains(u.EscapedPath()+"?"+u.RawQuery, "@") { // the same with another mark in a password
-		return fmt.Errorf("%s is a URL with an @ behind its host, must have none: a password has %%2F for a slash and %%3F for a question mark, "+
-			"and another @ is %%40", name)
+// checkURLs does not show a URL in its error: it can have a password. An empty one passes.
+func checkURLs(name string, schemes []string, texts ...string) error {
+	for _, text := range texts {
+		u, err := url.Parse(text)
+		switch {
+		case text == "":
+		case err != nil:
+			return fmt.Errorf("%s is no URL", name)
+		case !slices.Contains(schemes, u.Scheme):
+			return fmt.Errorf("%s is a URL of scheme %q, must be one of %q", name, u.Scheme, schemes)
+		case u.Opaque != "": // clients would take localhost
+			return fmt.Errorf("%s is a URL without a host, must begin with %s://", name, u.Scheme)
+		case u.Fragment != "": // what is before it would be taken for a host and a port, and told
+			return fmt.Errorf("%s is a URL with a number sign, must have none: a password has %%23 for it", name)
+		case u.Host != "" && strings.Contains(u.EscapedPath()+"?"+u.RawQuery, "@"): // the same with another mark in a password
+			return fmt.Errorf("%s is a URL with an @ behind its host, must have none: a password has %%2F for a slash and %%3F for a question mark, "+
+				"and another @ is %%40", name)
+		}
 	}
 	return nil
 }
@@ -158,7 +148,7 @@ func checkNATS(text string) error {
 		if part != "" && !strings.Contains(part, "://") {
 			part = "nats://" + part
 		}
-		if err := checkURL("nats", part, "nats", "tls", "ws", "wss"); err != nil {
+		if err := checkURLs("nats", []string{"nats", "tls", "ws", "wss"}, part); err != nil {
 			return fmt.Errorf("%w; a password has %%2C for a comma", err)
 		}
 		u, _ := url.Parse(part) // no error: it is checked
@@ -171,7 +161,7 @@ func checkNATS(text string) error {
 }
 
 func checkRedis(name, text string) error {
-	if err := checkURL(name, text, "redis", "rediss", "unix"); err != nil || text == "" {
+	if err := checkURLs(name, []string{"redis", "rediss", "unix"}, text); err != nil || text == "" {
 		return err
 	}
 	if _, err := goredis.ParseURL(text); err != nil {
@@ -188,10 +178,8 @@ func (o *options) checkMembers() error {
 }
 
 func (o *options) checkPeers() error {
-	for _, text := range o.peers {
-		if err := checkURL("peers", text, "http", "https"); err != nil {
-			return err
-		}
+	if err := checkURLs("peers", []string{"http", "https"}, o.peers...); err != nil {
+		return err
 	}
 	if err := tried(peers.New(o.peers, "")); err != nil {
 		return fmt.Errorf("peers: %w", err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -17,53 +18,34 @@ import (
 const maxCauses = 200
 
 func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request, name string) error {
-	query := r.URL.Query()
-	topic, err := h.center.Topic(r.Context(), name)
-	if err != nil {
-		return err
-	}
 	groups, other := make(wire.Groups), int64(0)
-	next, err := h.eachDead(r.Context(), topic.Name, query.Get("cursor"), func(tasks []timeout.Task) error {
+	next, err := h.eachDead(r, name, func(topic timeout.Topic, tasks []timeout.Task) error {
 		for _, task := range tasks {
 			why := causeOf(task, topic)
-			id := why.id()
-			if _, known := groups[id]; !known && len(groups) == maxCauses {
+			if _, known := groups[why.ID]; !known && len(groups) == maxCauses {
 				other++
 				continue
 			}
-			groups.Add(wire.Cause{
-				ID: id, Error: why.error, Target: why.target, Tasks: 1,
-				Newest: wire.Instant{Time: task.Until}, Sample: wire.Sample{ID: task.ID, Error: task.Error},
-			})
+			groups.Add(why)
 		}
 		return nil
 	})
 	return answer(w, wire.Causes{Causes: groups.Sorted(), Other: other, Next: next}, err)
 }
 
-// cause is why a task is dead: the same for all tasks with the same kind of error at the same
-// target.
-type cause struct {
-	error  string // the last error, general
-	target string // the kind of the call and its target, general; empty for a handler
-}
-
-// causeOf returns the cause of a dead task. The topic's callback is for tasks without their own.
-func causeOf(task timeout.Task, topic timeout.Topic) cause {
-	call := task.Callback
-	if call == nil {
-		call = topic.Callback
-	}
+// causeOf returns the cause of a dead task, with that task alone. Its ID is the same on all nodes for all tasks with
+// the same kind of error at the same target. The topic's callback is for tasks without their own.
+func causeOf(task timeout.Task, topic timeout.Topic) wire.Cause {
 	first, _, _ := strings.Cut(task.Error, "\n") // a panic's stack follows
-	return cause{error: general(first, 1), target: targetOf(call)}
+	failed, target := general(first, 1), targetOf(cmp.Or(task.Callback, topic.Callback))
+	id := sha256.Sum256([]byte(target + "\x00" + failed))
+	return wire.Cause{
+		ID: hex.EncodeToString(id[:8]), Error: failed, Target: target, Tasks: 1,
+		Newest: wire.Instant{Time: task.Until}, Sample: wire.Sample{ID: task.ID, Error: task.Error},
+	}
 }
 
-// id names the cause in requests, on all nodes.
-func (c cause) id() string {
-	sum := sha256.Sum256([]byte(c.target + "\x00" + c.error))
-	return hex.EncodeToString(sum[:8])
-}
-
+// targetOf returns the kind of a call and its target, general, or nothing for a handler.
 func targetOf(call *timeout.Callback) string {
 	if call == nil {
 		return ""

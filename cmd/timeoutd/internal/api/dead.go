@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -25,18 +24,25 @@ func drop(task timeout.Task) timeout.Removal {
 // clearDead returns the handler of a verb for the dead tasks of a topic, or only for those of one cause.
 func clearDead[T any](h *Handler, verb verb[T], of func(timeout.Task) T) serving {
 	return ofTopic(func(w http.ResponseWriter, r *http.Request, name string) error {
-		query := r.URL.Query()
-		topic, err := h.center.Topic(r.Context(), name)
-		if err != nil {
-			return err
-		}
 		var cleared wire.Cleared
-		cleared.Next, err = h.eachDead(r.Context(), name, query.Get("cursor"), func(tasks []timeout.Task) error {
-			if only := query.Get("cause"); only != "" {
-				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })
+		var err error
+		cleared.Next, err = h.eachDead(r, name, func(topic timeout.Topic, tasks []timeout.Task) error {
+			if only := r.URL.Query().Get("cause"); only != "" {
+				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).ID != only })
 			}
-			changed, err := clearPage(r.Context(), verb, wire.Each(tasks, of))
-			cleared.Changed += changed
+			if len(tasks) == 0 {
+				return nil
+			}
+			page := wire.Each(tasks, of)
+			answers, err := verb.do(r.Context(), page)
+			for i, a := range answers {
+				switch {
+				case a.Err != nil: // there is no answer about some of them
+					err = cmp.Or(err, a.Err)
+				case verb.has(page[i], a):
+					cleared.Changed++
+				}
+			}
 			return err
 		})
 		cleared.More = cleared.Next != ""
@@ -48,13 +54,17 @@ func clearDead[T any](h *Handler, verb verb[T], of func(timeout.Task) T) serving
 	})
 }
 
-// eachDead visits the dead tasks of a topic, a page at a time, for deadBudget. next is the cursor
-// with which another call goes on, or empty. All these calls together visit the tasks that were dead
+// eachDead visits the dead tasks of a topic, a page at a time, for deadBudget, from the cursor of a request on. next is
+// the cursor with which another request goes on, or empty. All these requests together visit the tasks that were dead
 // at first: a replayed task may be dead again before the last one is replayed.
-func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func([]timeout.Task) error) (next string, err error) {
-	query := timeout.Query{Topic: topic, State: timeout.Dead, Limit: 500, OmitPayload: true}
-	var first time.Time // when the first call began
-	if cursor == "" {
+func (h *Handler) eachDead(r *http.Request, name string, visit func(timeout.Topic, []timeout.Task) error) (next string, err error) {
+	ctx, query := r.Context(), timeout.Query{Topic: name, State: timeout.Dead, Limit: 500, OmitPayload: true}
+	topic, err := h.center.Topic(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	var first time.Time // when the first request began
+	if cursor := r.URL.Query().Get("cursor"); cursor == "" {
 		first, err = h.center.Now(ctx)
 	} else {
 		first, query.Cursor, err = parseCursor(cursor)
@@ -73,7 +83,7 @@ func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func
 		}
 		// If the clock was set back, some have died later than now. They are of before.
 		again := func(task timeout.Task) bool { return task.Until.After(first) && !task.Until.After(now) }
-		if err := visit(slices.DeleteFunc(page.Tasks, again)); err != nil {
+		if err := visit(topic, slices.DeleteFunc(page.Tasks, again)); err != nil {
 			return "", err
 		}
 		if query.Cursor = page.Next; query.Cursor == "" {
@@ -85,7 +95,7 @@ func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func
 	}
 }
 
-// parseCursor reads a cursor of eachDead: when the first call began, in ms, and a list's cursor.
+// parseCursor reads a cursor of eachDead: when the first request began, in ms, and a list's cursor.
 func parseCursor(text string) (first time.Time, cursor string, err error) {
 	number, cursor, found := strings.Cut(text, ".")
 	millis, err := strconv.ParseInt(number, 10, 64)
@@ -93,21 +103,4 @@ func parseCursor(text string) (first time.Time, cursor string, err error) {
 		return first, "", fmt.Errorf("%w: cursor %.*q, must be the next of an answer", timeout.ErrArgument, maxShown, text)
 	}
 	return time.UnixMilli(millis), cursor, nil
-}
-
-// clearPage returns how many tasks have changed, and an error if there is no answer about some of them.
-func clearPage[T any](ctx context.Context, verb verb[T], tasks []T) (changed int64, err error) {
-	if len(tasks) == 0 {
-		return 0, nil
-	}
-	answers, err := verb.do(ctx, tasks)
-	for i, a := range answers {
-		switch {
-		case a.Err != nil:
-			err = cmp.Or(err, a.Err)
-		case verb.has(tasks[i], a):
-			changed++
-		}
-	}
-	return changed, err
 }

@@ -190,9 +190,13 @@ func TestErrorsInGeneral(t *testing.T) {
 		require.Equal(t, want, general(text, 1))
 	}
 	topic := timeout.Topic{Callback: &timeout.Callback{Kind: "nats", Target: "events.order"}}
-	require.Equal(t, cause{"timeout: handler panicked: no", "nats events.order"}, causeOf(timeout.Task{Error: "timeout: handler panicked: no\ngoroutine 1"}, topic))
-	require.Equal(t, cause{"no", "http https://h:12345/…"}, causeOf(timeout.Task{Error: "no", Callback: &timeout.Callback{Kind: "http", Target: "https://h:12345/12345?key=secret"}}, topic))
-	require.Equal(t, cause{}, causeOf(timeout.Task{}, timeout.Topic{}))
+	why := func(task timeout.Task, topic timeout.Topic) []string {
+		cause := causeOf(task, topic)
+		return []string{cause.Error, cause.Target}
+	}
+	require.Equal(t, []string{"timeout: handler panicked: no", "nats events.order"}, why(timeout.Task{Error: "timeout: handler panicked: no\ngoroutine 1"}, topic))
+	require.Equal(t, []string{"no", "http https://h:12345/…"}, why(timeout.Task{Error: "no", Callback: &timeout.Callback{Kind: "http", Target: "https://h:12345/12345?key=secret"}}, topic))
+	require.Equal(t, []string{"", ""}, why(timeout.Task{}, timeout.Topic{}))
 }
 
 // silent does not answer about single tasks, such as those in a part that is away.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
@@ -45,9 +46,6 @@ type Config struct {
 	// metric. Nil means no metric.
 	OldestTransaction func(context.Context) (time.Duration, error)
 
-	// Page serves /. Nil means no page.
-	Page http.Handler
-
 	// Ready returns why the process should get no requests, or nil. A nil Ready means always
 	// ready.
 	Ready func() error
@@ -64,18 +62,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-const (
-	defaultMaxBody        = 8 << 20
-	defaultMaxBatch       = 1000
-	defaultRequestTimeout = 30 * time.Second
-
-	maxMaxBody = 1 << 30
-)
+const maxMaxBody = 1 << 30
 
 func (cfg Config) withDefaults() Config {
-	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
-	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, defaultMaxBatch)
-	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, defaultRequestTimeout)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 8<<20)
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, 1000)
+	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, 30*time.Second)
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}
@@ -112,7 +104,6 @@ type Handler struct {
 	polls  *semaphore.Weighted // pulls that wait
 	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
 	turns  turns               // of requests that change topics
-	crooks http.Handler        // for paths the mux would redirect
 	stats  *cache[wire.Stats]
 	sums   *cache[sums]
 	ready  *cache[string] // why not, or empty
@@ -138,7 +129,6 @@ func New(center *timeout.Center, cfg Config) (*Handler, error) {
 		h.mux.Handle(pattern, h.serve(route))
 	}
 	h.mux.Handle("/", h.serve(route{"/", Open, h.nowhere}))
-	h.crooks = h.serve(route{"", Open, h.crooked})
 	return h, nil
 }
 
@@ -183,11 +173,11 @@ func (h *Handler) routes() []route {
 	if h.cfg.SignedFeedback {
 		lease = Open
 	}
-	routes := []route{
+	return []route{
 		{"GET /v1/topics", Read, h.listTopics},
 		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
-		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
-		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.patchTopic)},
+		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.changeTopic(false))},
+		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.changeTopic(true))},
 		{"DELETE /v1/topics/{topic}", Admin, empty(ofTopic(h.dropTopic))},
 		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.center.Pause)))},
 		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.center.Resume)))},
@@ -204,11 +194,11 @@ func (h *Handler) routes() []route {
 		{"GET /v1/topics/{topic}/tasks/{id}/executions?limit", Read, ofTask(h.listExecutions)},
 
 		{"POST /v1/tasks/get", Read, h.getTasks},
-		{"POST /v1/tasks/set", Write, many(h, set, "tasks", settingsOf, keyedTask)},
-		{"POST /v1/tasks/move", Write, many(h, move, "moves", movesOf, keyedMove)},
-		{"POST /v1/tasks/remove", Write, many(h, remove, "keys", keysOf, checked[timeout.Removal])},
-		{"POST /v1/tasks/replay", Write, many(h, replay, "keys", keysOf, checked[timeout.Key])},
-		{"POST /v1/tasks/drop", Write, many(h, remove, "keys", keysOf, dropped)},
+		{"POST /v1/tasks/set", Write, many(h, set, "tasks", keyedTask)},
+		{"POST /v1/tasks/move", Write, many(h, move, "moves", keyedMove)},
+		{"POST /v1/tasks/remove", Write, many(h, remove, "keys", checked[timeout.Removal])},
+		{"POST /v1/tasks/replay", Write, many(h, replay, "keys", checked[timeout.Key])},
+		{"POST /v1/tasks/drop", Write, many(h, remove, "keys", dropped)},
 		{"POST /v1/topics/{topic}/pull", Work, ofTopic(h.pull)},
 		{"POST /v1/extend", lease, ofLease(h, func(asked wire.Extend) string { return asked.Token }, h.extend)},
 		{"POST /v1/feedback", lease, ofLease(h, func(told wire.Feedback) string { return told.Token }, h.feedback)},
@@ -218,24 +208,26 @@ func (h *Handler) routes() []route {
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 
-		{"GET /metrics?name[]", Read, h.metrics()},
+		{"GET /metrics?name[]", Read, whole(h.metrics())},
 		{"GET /healthz", Open, h.getHealth},
 		{"GET /readyz", Open, h.getReadiness},
+		{"GET /{$}", Open, whole(page.Handler())},
 	}
-	if h.cfg.Page != nil {
-		routes = append(routes, route{"GET /{$}", Open, func(w http.ResponseWriter, r *http.Request) error {
-			h.cfg.Page.ServeHTTP(w, r)
-			return nil
-		}})
+}
+
+// whole is for a handler that answers by itself, errors included.
+func whole(handler http.Handler) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		handler.ServeHTTP(w, r)
+		return nil
 	}
-	return routes
 }
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if !isStraight(r.URL.EscapedPath()) {
-		h.crooks.ServeHTTP(w, r)
+		h.serve(route{"", Open, h.crooked}).ServeHTTP(w, r)
 		return
 	}
 	h.mux.ServeHTTP(w, r)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -48,9 +49,9 @@ func answerOf(a timeout.Answer, changed bool) wire.Answer {
 }
 
 // many returns the handler of a verb with a batch in the body.
-func many[In, T any](h *Handler, verb verb[T], name string, body func(*list[In]) any, read func(*http.Request, In) (T, error)) serving {
+func many[In, T any](h *Handler, verb verb[T], name string, read func(*http.Request, In) (T, error)) serving {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		all, err := readBatch(h, w, r, name, body, read)
+		all, err := readBatch(h, w, r, name, read)
 		if err != nil {
 			return err
 		}
@@ -71,9 +72,9 @@ func many[In, T any](h *Handler, verb verb[T], name string, body func(*list[In])
 }
 
 // readBatch reads a body, and each element of the list in it. Its errors name the element.
-func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, name string, body func(*list[In]) any, read func(*http.Request, In) (Out, error)) ([]Out, error) {
+func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, name string, read func(*http.Request, In) (Out, error)) ([]Out, error) {
 	in := listOf[In](name, h.cfg.MaxBatch)
-	if err := h.decode(w, r, body(in)); err != nil {
+	if err := h.decode(w, r, in.body()); err != nil {
 		return nil, err
 	}
 	if in.list == nil {
@@ -101,11 +102,7 @@ func keyedTask(r *http.Request, one wire.KeyedSetting) (timeout.Task, error) {
 }
 
 func keyedMove(_ *http.Request, one wire.KeyedMove) (timeout.Move, error) {
-	move, err := moveOf(one.When, one.Key)
-	if err == nil {
-		err = move.Check()
-	}
-	return move, err
+	return moveOf(one.When, one.Key)
 }
 
 // dropped is for removals of dead tasks only, and of the given version, if any.
@@ -118,7 +115,7 @@ func dropped(_ *http.Request, one timeout.Removal) (timeout.Removal, error) {
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := readBatch(h, w, r, "keys", keysOf[timeout.Key], checked[timeout.Key])
+	keys, err := readBatch(h, w, r, "keys", checked[timeout.Key])
 	if err != nil {
 		return err
 	}
@@ -183,12 +180,9 @@ func (h *Handler) read(r *http.Request, keys []timeout.Key) ([]wire.Task, error)
 // listTasks answers without payloads: nobody reads them in a list.
 func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string) error {
 	query := r.URL.Query()
-	state := timeout.Pending
-	if name := query.Get("state"); name != "" {
-		var err error
-		if state, err = engine.ParseState(name); err != nil {
-			return err
-		}
+	state, err := engine.ParseState(cmp.Or(query.Get("state"), "pending"))
+	if err != nil {
+		return err
 	}
 	limit, err := limitOf(query.Get("limit"))
 	if err != nil {

@@ -17,28 +17,20 @@ import (
 )
 
 // metrics returns the page for Prometheus.
-func (h *Handler) metrics() func(http.ResponseWriter, *http.Request) error {
+func (h *Handler) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(timeoutmetrics.New(h.center), timeoutmetrics.NewTopics(remembered{h}, 2*countTimeout))
 	if h.cfg.OldestTransaction != nil {
 		registry.MustRegister(h.oldest())
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-	return func(w http.ResponseWriter, r *http.Request) error {
-		page.ServeHTTP(w, r)
-		return nil
-	}
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
-
-var (
-	ofDatabase sink.Descs
-
-	oldest = ofDatabase.Add("timeout_oldest_transaction_seconds", "For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.")
-)
 
 // oldest returns the metric of the oldest transaction. It is missing as long as the database does not tell.
 func (h *Handler) oldest() prometheus.Collector {
+	var descs sink.Descs
+	oldest := descs.Add("timeout_oldest_transaction_seconds", "For how long the oldest transaction of the database has been open. As long as it is, dead rows stay.")
 	last := newCache(0, countTimeout, func(ctx context.Context) (age time.Duration, answered bool) {
 		age, err := h.cfg.OldestTransaction(ctx)
 		if err != nil {
@@ -46,7 +38,7 @@ func (h *Handler) oldest() prometheus.Collector {
 		}
 		return age, err == nil
 	})
-	return sink.Collector(ofDatabase, func(to sink.Sink) {
+	return sink.Collector(descs, func(to sink.Sink) {
 		if age, err := last.get(context.Background()); err == nil && age >= 0 {
 			to.Gauge(oldest, age.Seconds())
 		}
@@ -59,13 +51,10 @@ type remembered struct{ h *Handler }
 
 func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	s, err := r.h.stats.get(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && s.Error != "" && len(s.Topics) == 0 {
+		err = errors.New(s.Error)
 	}
-	if s.Error != "" && len(s.Topics) == 0 {
-		return nil, errors.New(s.Error)
-	}
-	return wire.Each(s.Topics, func(topic wire.TopicStats) timeout.Topic { return topic.Read() }), nil
+	return wire.Each(s.Topics, wire.TopicStats.Read), err
 }
 
 func (r remembered) Count(ctx context.Context, name string) (timeout.Counts, error) {

@@ -43,10 +43,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request, key timeout.Ke
 	}
 	traced(&task, r)
 	found, err := h.center.Set(r.Context(), task)
-	if err == nil {
-		err = found.Err
-	}
-	if err != nil {
+	if err = cmp.Or(err, found.Err); err != nil {
 		return err
 	}
 	status := http.StatusOK
@@ -117,7 +114,8 @@ func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 	case after < 0:
 		return timeout.Move{}, fmt.Errorf("%w: after %v of %v, must not be negative", timeout.ErrArgument, after, key)
 	}
-	return timeout.Move{Key: key, Due: due, After: after}, nil
+	move := timeout.Move{Key: key, Due: due, After: after}
+	return move, move.Check()
 }
 
 func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
@@ -130,10 +128,7 @@ func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request, key timeout
 
 // tell answers with the result of a call.
 func tell(w http.ResponseWriter, found timeout.Answer, err error, changed bool) error {
-	if err == nil {
-		err = found.Err
-	}
-	return answer(w, answerOf(found, changed), err)
+	return answer(w, answerOf(found, changed), cmp.Or(err, found.Err))
 }
 
 func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request, key timeout.Key) error {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func TestDescriptionHasWhatThereIs(t *testing.T) {
 			open[method+" "+path] = operation.Security != nil && len(*operation.Security) == 0
 		}
 	}
-	routes := start(t, Config{Page: http.NotFoundHandler()}).handler.routes()
+	routes := start(t, Config{}).handler.routes()
 	var inMux []string
 	for _, route := range routes {
 		pattern, params := route.split()

@@ -14,7 +14,7 @@ import (
 // maxShown is how much of a bad value an error shows.
 const maxShown = 60
 
-func problem(status int, format string, args ...any) error {
+func problem(status int, format string, args ...any) wire.Problem {
 	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -30,26 +30,23 @@ func (e partly) Unwrap() error { return e.error }
 // problemOf returns a client's view of an error. An unknown error is the engine's: its text is for the log, since it
 // can have the address of a server, and the names of a database and a user.
 func problemOf(err error) wire.Problem {
-	var told wire.Problem
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[wire.Problem](err); ok {
 		return told
 	}
-	var after partly
-	if errors.As(err, &after) {
-		told = problemOf(after.error)
+	if after, ok := errors.AsType[partly](err); ok {
+		told := problemOf(after.error)
 		told.Detail = after.done + ": " + told.Detail
 		return told
 	}
 	for _, known := range wire.Statuses {
 		if errors.Is(err, known.Err) {
-			return wire.Problem{Title: http.StatusText(known.Status), Status: known.Status, Detail: spell(err.Error())}
+			return problem(known.Status, "%s", spell(err.Error()))
 		}
 	}
-	status, detail := http.StatusBadGateway, "the engine has failed: the request may have had its effect, and can be repeated. This server's log has the reason"
 	if errors.Is(err, context.DeadlineExceeded) {
-		status, detail = http.StatusGatewayTimeout, "the engine has not answered in time: the request may have had its effect, and can be repeated"
+		return problem(http.StatusGatewayTimeout, "the engine has not answered in time: the request may have had its effect, and can be repeated")
 	}
-	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+	return problem(http.StatusBadGateway, "the engine has failed: the request may have had its effect, and can be repeated. This server's log has the reason")
 }
 
 // isFailure reports whether an error is the server's or its engine's, and not the client's.

@@ -43,7 +43,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 	leased, err := h.await(r, pull)
 	switch { // what every restart of a node or a worker does to many pulls is not worth a line in the log
 	case errors.Is(err, timeout.ErrStopping):
-		answerProblem(w, problemOf(problem(http.StatusServiceUnavailable, "this node goes down, and leases no more tasks: ask another")))
+		answerProblem(w, problem(http.StatusServiceUnavailable, "this node goes down, and leases no more tasks: ask another"))
 		return nil
 	case errors.Is(r.Context().Err(), context.Canceled): // nobody reads an answer
 		h.handBack(r, leased)

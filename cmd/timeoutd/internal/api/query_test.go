@@ -13,7 +13,7 @@ import (
 
 // An id with a question mark that was not escaped names another task, or a topic: nothing is done.
 func TestAQuestionMarkInAPathDoesNoHarm(t *testing.T) {
-	s := start(t, Config{Page: http.NotFoundHandler()})
+	s := start(t, Config{})
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{"after":"1h"}`)
 	for where, name := range map[string]string{
 		"DELETE /v1/topics/t/tasks/a?b":          `parameter "b"`,
@@ -43,7 +43,7 @@ func TestAQuestionMarkInAPathDoesNoHarm(t *testing.T) {
 
 // Each route refuses what it does not know.
 func TestUnknownParametersAreRefused(t *testing.T) {
-	s := start(t, Config{Page: http.NotFoundHandler()})
+	s := start(t, Config{})
 	routes := s.handler.routes()
 	for _, route := range routes {
 		pattern, _ := route.split()

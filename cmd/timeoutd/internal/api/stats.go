@@ -42,7 +42,8 @@ func (h *Handler) members() wire.Members {
 	return wire.Members{Node: h.center.Node(), Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}
 }
 
-// look asks the center and the engine.
+// look asks the center and the engine. It counts the tasks of one topic at a time, so that figures take one connection of
+// the engine's, and leave the others to tasks.
 func (h *Handler) look(ctx context.Context) (s wire.Stats, answered bool) {
 	s = wire.Stats{
 		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.center.Node(), Engine: h.cfg.Engine,
@@ -51,19 +52,22 @@ func (h *Handler) look(ctx context.Context) (s wire.Stats, answered bool) {
 	}
 	here := h.here().Topics
 	topics, err := h.center.Topics(ctx)
-	if err != nil {
-		s.Error = h.missing(err)
-		return s, false
-	}
 	view := h.center.View()
 	for _, topic := range topics {
 		stats := wire.TopicStats{Topic: maskedTopic(topic), Owners: view.Owners(topic.Name, topic.WithDefaults().Slots)}
 		if served, ok := here[topic.Name]; ok {
 			stats.Here = &served
 		}
+		counts, failed := h.center.Count(ctx, topic.Name)
+		switch {
+		case failed == nil:
+			stats.Counts = new(wire.CountsOf(counts))
+		case !errors.Is(failed, timeout.ErrNotFound): // otherwise it has been dropped since the topics were read
+			err = failed
+		}
 		s.Topics = append(s.Topics, stats)
 	}
-	if err := h.count(ctx, s.Topics); err != nil {
+	if err != nil {
 		s.Error = h.missing(err)
 		return s, false
 	}
@@ -85,22 +89,6 @@ func (h *Handler) missing(err error) string {
 	default:
 		return p.Detail
 	}
-}
-
-// count counts the tasks of all topics, and returns one of its errors, if any. It counts one topic
-// at a time, so that figures take one connection of the engine's, and leave the others to tasks.
-func (h *Handler) count(ctx context.Context, topics []wire.TopicStats) (last error) {
-	for i := range topics {
-		counts, err := h.center.Count(ctx, topics[i].Name)
-		switch {
-		case err == nil:
-			said := wire.CountsOf(counts)
-			topics[i].Counts = &said
-		case !errors.Is(err, timeout.ErrNotFound): // otherwise it has been dropped since the topics were read
-			last = err
-		}
-	}
-	return last
 }
 
 func hereOf(s timeout.Stats) wire.Here {

@@ -66,46 +66,35 @@ func ofTopic(serve func(w http.ResponseWriter, r *http.Request, topic string) er
 	}
 }
 
-// putTopic makes or changes a topic. A missing field becomes the default, except the number of
-// slots and the pause: they stay.
-func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	var said topicBody
-	change, err := h.changeTopic(w, r, name, &said)
-	if err != nil {
-		return err
-	}
-	answer := wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}
-	if lost := said.lost(wire.TopicOf(change.Was), answer.Topic); len(lost) > 0 {
-		answer.Hint = strings.Join(lost, ", ") + " had another value, and a PUT without them sets the default: PATCH changes only what it names"
-	}
-	return answerAs(w, http.StatusOK, answer)
-}
-
-// patchTopic changes what is said of a topic. A field that is null becomes the default.
-func (h *Handler) patchTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	change, err := h.changeTopic(w, r, name, &topicBody{patch: true})
-	return answer(w, wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}, err)
-}
-
-// changeTopic reads a body, and makes or changes the topic. Requests at this node come one after the other;
-// of two at the same time at different nodes the last one stays.
-func (h *Handler) changeTopic(w http.ResponseWriter, r *http.Request, name string, said *topicBody) (timeout.TopicChange, error) {
-	if err := h.decode(w, r, said); err != nil {
-		return timeout.TopicChange{}, err
-	}
-	turn := h.turns.of(name)
-	if err := turn.Acquire(r.Context(), 1); err != nil {
-		return timeout.TopicChange{}, err
-	}
-	defer turn.Release(1)
-	if said.patch {
-		has, err := h.center.Topic(r.Context(), name)
-		if err != nil {
-			return timeout.TopicChange{}, err
+// changeTopic returns the handler of a PUT or a PATCH. A PUT makes or changes a topic: a missing field becomes the default,
+// except the number of slots and the pause, which stay. A PATCH changes what is said of a topic, and a field that is null
+// becomes the default. Requests at this node come one after the other; of two at the same time at different nodes the last
+// one stays.
+func (h *Handler) changeTopic(patch bool) func(http.ResponseWriter, *http.Request, string) error {
+	return func(w http.ResponseWriter, r *http.Request, name string) error {
+		said := topicBody{patch: patch}
+		if err := h.decode(w, r, &said); err != nil {
+			return err
 		}
-		said.fill(wire.TopicOf(has))
+		turn := h.turns.of(name)
+		if err := turn.Acquire(r.Context(), 1); err != nil {
+			return err
+		}
+		defer turn.Release(1)
+		if patch {
+			has, err := h.center.Topic(r.Context(), name)
+			if err != nil {
+				return err
+			}
+			said.fill(wire.TopicOf(has))
+		}
+		change, err := h.setTopic(r.Context(), name, &said)
+		told := wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}
+		if lost := said.lost(wire.TopicOf(change.Was), told.Topic); !patch && len(lost) > 0 {
+			told.Hint = strings.Join(lost, ", ") + " had another value, and a PUT without them sets the default: PATCH changes only what it names"
+		}
+		return answer(w, told, err)
 	}
-	return h.setTopic(r.Context(), name, said)
 }
 
 // turns let one request at a time change a topic. Few others have to wait for it, too.

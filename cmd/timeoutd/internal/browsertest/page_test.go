@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -49,7 +48,7 @@ func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
 	center := run(t, engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}})
-	cfg.Page, cfg.Engine = page.Handler(), "memory"
+	cfg.Engine = "memory"
 	handler, err := api.New(center, cfg)
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
@@ -411,7 +410,7 @@ func TestThePageWithThreeNodes(t *testing.T) {
 	does := func(context.Context, timeout.Task) error { return nil }
 	serve := func(name string, cfg api.Config) (*timeout.Center, string) {
 		center := run(t, engine, timeout.Config{Node: name})
-		cfg.Page, cfg.Engine = page.Handler(), "memory"
+		cfg.Engine = "memory"
 		handler, err := api.New(center, cfg)
 		require.NoError(t, err)
 		require.NoError(t, center.Handle("orders", does))

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// The exit codes, besides 0.
+// The exit codes of the program, besides 0.
 const (
-	exitFailure = 1
-	exitUsage   = 2
+	ExitFailure = 1
+	ExitUsage   = 2
 )
 
 // defaultURL is the address of a timeoutd with default settings.
@@ -58,12 +59,12 @@ func commands() []command {
 		{"feedback", "TOKEN [-error TEXT] [-permanent | -retry-after 1m]", "tell the outcome of a task that was pulled or accepted", 1, 1, feedback},
 		{"dead", "TOPIC [-limit 100] [-all]", "list the tasks that are dead", 1, 1, listDead},
 		{"causes", "TOPIC", "say why tasks are dead, by error and target", 1, 1, plain((*session).causes)},
-		{"replay", "TOPIC ID... | -all | -cause CAUSE", "have tasks that are dead run again", 1, -1, clearTasks("replay", "run again", "runs again")},
-		{"drop", "TOPIC ID... | -all | -cause CAUSE", "remove tasks that are dead", 1, -1, clearTasks("drop", "dropped", "is dropped")},
+		{"replay", "TOPIC ID... | -all | -cause CAUSE", "have tasks that are dead run again", 1, -1, clearTasks("replay", (*session).Replay, "runs again", (*session).ReplayDead, "run again")},
+		{"drop", "TOPIC ID... | -all | -cause CAUSE", "remove tasks that are dead", 1, -1, clearTasks("drop", (*session).removeDead, "is dropped", (*session).DropDead, "dropped")},
 		{"topics", "", "list the topics", 0, 0, plain((*session).topics)},
 		{"topic", "TOPIC [-slots 16] [-retries 3] ...", "show a topic, or change what is said and make it if need be", 1, 1, changeTopic},
-		{"pause", "TOPIC", "accept tasks of a topic and run none", 1, 1, pauseTopic((*timeoutclient.Client).Pause)},
-		{"resume", "TOPIC", "end a pause", 1, 1, pauseTopic((*timeoutclient.Client).Resume)},
+		{"pause", "TOPIC", "accept tasks of a topic and run none", 1, 1, pauseTopic((*session).Pause)},
+		{"resume", "TOPIC", "end a pause", 1, 1, pauseTopic((*session).Resume)},
 		{"drop-topic", "TOPIC", "end a topic and all that is in it", 1, 1, dropTopic},
 		{"stats", "", "show what is going on", 0, 0, plain((*session).stats)},
 		{"members", "", "list the nodes", 0, 0, plain((*session).members)},
@@ -72,11 +73,8 @@ func commands() []command {
 }
 
 // Names returns the names of all commands.
-func Names() (names []string) {
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	return append(names, "help")
+func Names() []string {
+	return append(wire.Each(commands(), func(c command) string { return c.name }), "help")
 }
 
 // usageError is a mistake in the command line.
@@ -88,8 +86,9 @@ func misused(format string, args ...any) error { return usageError{fmt.Errorf(fo
 type session struct {
 	*timeoutclient.Client
 	said   recorder
-	out    io.Writer
+	stdout io.Writer
 	asJSON bool
+	out    io.Writer // for people: stdout, or with -json nothing
 }
 
 // Run runs the command in args, and returns the exit code.
@@ -100,9 +99,9 @@ func Run(ctx context.Context, args []string, env func(string) (string, bool), st
 	}
 	fmt.Fprintf(stderr, "timeoutd: %s\n", clean(err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
-		return exitUsage
+		return ExitUsage
 	}
-	return exitFailure
+	return ExitFailure
 }
 
 func dispatch(ctx context.Context, args []string, env func(string) (string, bool), stdout io.Writer) error {
@@ -116,7 +115,7 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 		return misused("unknown command %.50q: timeoutd help lists them", args[0])
 	}
 	c := all[i]
-	s := &session{out: stdout}
+	s := &session{stdout: stdout, out: stdout}
 	flags := flag.NewFlagSet("timeoutd "+c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is reported once, by the caller
 	address := flags.String("url", "", "where the server is ($TIMEOUTD_URL; else "+defaultURL+")")
@@ -135,7 +134,9 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 	if c.most == 2 && slices.Contains([]string{".", "..", "/"}, words[1]) { // the id becomes a part of a path
 		return misused("%s with the id %q, which fits into no path, must be another one", c.name, words[1])
 	}
-	s.said.keeps = s.asJSON
+	if s.said.keeps = s.asJSON; s.asJSON {
+		s.out = io.Discard
+	}
 	if s.Client, err = newClient(*address, env, &s.said); err != nil {
 		return usageError{err}
 	}

@@ -119,7 +119,7 @@ func squeezed(text string) string { return regexp.MustCompile(" +").ReplaceAllSt
 func TestTopicsFromAShell(t *testing.T) {
 	s := start(t, nil)
 	exit, _, stderr := s.run("topic", "mail")
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, `topic "mail"`)
 	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "48h", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
 	changed := squeezed(s.ok("topic", "mail", "-retries", "3", "-every", "10m", "-global-concurrency", "32"))
@@ -132,7 +132,7 @@ func TestTopicsFromAShell(t *testing.T) {
 	require.Equal(t, "mail: runs\n", s.ok("resume", "mail"))
 	require.Contains(t, squeezed(s.ok("topic", "mail")), "pending 0")
 	exit, _, stderr = s.run("drop-topic", "mail")
-	require.Equal(t, exitUsage, exit)
+	require.Equal(t, ExitUsage, exit)
 	require.Contains(t, stderr, "-yes")
 	require.Equal(t, "mail is gone\n", s.ok("drop-topic", "mail", "-yes"))
 }
@@ -173,7 +173,7 @@ func TestDeadLettersFromAShell(t *testing.T) {
 	require.Equal(t, "{\"changed\":0,\"more\":false}\n", s.ok("drop", "t", "-all", "-json"))
 	for _, bad := range [][]string{{"replay", "t"}, {"drop", "t"}, {"drop", "t", "1", "-all"}, {"replay", "t", "-all", "-cause", "x"}} {
 		exit, _, _ := s.run(bad...)
-		require.Equal(t, exitUsage, exit)
+		require.Equal(t, ExitUsage, exit)
 	}
 }
 
@@ -188,10 +188,10 @@ func TestFeedbackFromAShell(t *testing.T) {
 	token := <-tokens
 	require.Equal(t, "settled\n", s.ok("feedback", token, "-error", "no", "-permanent"))
 	exit, _, stderr := s.run("feedback", token)
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, "too late")
 	exit, stdout, stderr := s.run("feedback", token, "-json")
-	require.Equal(t, exitFailure, exit, "-json is no other outcome")
+	require.Equal(t, ExitFailure, exit, "-json is no other outcome")
 	require.Equal(t, "{\"settled\":false}\n", stdout)
 	require.Contains(t, stderr, "too late")
 	require.Contains(t, s.ok("dead", "t"), "no")
@@ -212,7 +212,7 @@ func TestListsOfManyPages(t *testing.T) {
 	require.Equal(t, 60, strings.Count(first, `"id":"task-`))
 	require.True(t, strings.HasPrefix(pages, first))
 	exit, _, stderr := s.run("list", "t", "-limit", "0")
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, `limit "0", must be a number from 1 to 1000`)
 }
 
@@ -236,7 +236,7 @@ func TestWatch(t *testing.T) {
 	require.Regexp(t, `(?m)^\d\d:\d\d:\d\d [+-]\d\d:\d\d  node-1`, out.String())
 	s.env["TIMEOUTD_TOKEN"] = "wrong"
 	exit, _, stderr := s.run("watch")
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, "the token is not known")
 }
 
@@ -273,7 +273,7 @@ func TestBadCommands(t *testing.T) {
 		"stats -nonsense":                  "stats: flag provided but not defined: -nonsense",
 	} {
 		exit, stdout, stderr := s.run(strings.Fields(line)...)
-		require.Equal(t, exitUsage, exit, "%s: %s", line, stderr)
+		require.Equal(t, ExitUsage, exit, "%s: %s", line, stderr)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"))
@@ -286,10 +286,10 @@ func TestBadCommands(t *testing.T) {
 		"topics -url http://127.0.0.1:1": "connection refused",
 	} {
 		exit, _, stderr := s.run(strings.Fields(line)...)
-		require.Equal(t, exitFailure, exit, line)
+		require.Equal(t, ExitFailure, exit, line)
 		require.Contains(t, stderr, want, line)
 	}
-	require.Equal(t, exitFailure, func() int { e, _, _ := s.run("set", "a", "b", "-callback", ""); return e }())
+	require.Equal(t, ExitFailure, func() int { e, _, _ := s.run("set", "a", "b", "-callback", ""); return e }())
 }
 
 func TestHelp(t *testing.T) {
@@ -310,11 +310,11 @@ func TestOtherServers(t *testing.T) {
 	defer away.Close()
 	s := start(t, nil)
 	exit, _, stderr := s.run("topics", "-url", away.URL)
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, "307 Temporary Redirect")
 	require.Zero(t, asked)
 	exit, _, stderr = s.run("topics", "-url", other.URL)
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, "the answer makes no sense")
 }
 
@@ -327,7 +327,7 @@ func TestOneFailureOfManyIsAFailure(t *testing.T) {
 	for _, verb := range []string{"remove", "replay", "drop"} {
 		for flag, want := range map[string]string{"-json=false": "t/2: timeout: full\n", "-json": answers} {
 			exit, stdout, stderr := s.run(verb, "t", "1", "2", "-url", half.URL, flag)
-			require.Equal(t, exitFailure, exit, verb+flag)
+			require.Equal(t, ExitFailure, exit, verb+flag)
 			require.Contains(t, stdout, want)
 			require.Equal(t, "timeoutd: 1 of 2 could not be done\n", stderr)
 		}

@@ -15,12 +15,10 @@ import (
 const patience = 90 * time.Second
 
 func newClient(address string, env func(string) (string, bool), said *recorder) (*timeoutclient.Client, error) {
-	if address == "" {
-		address, _ = env("TIMEOUTD_URL")
-	}
+	usual, _ := env("TIMEOUTD_URL")
 	token, _ := env("TIMEOUTD_TOKEN")
 	said.RoundTripper = timeoutclient.NewTransport()
-	return timeoutclient.New(cmp.Or(address, defaultURL), timeoutclient.Config{
+	return timeoutclient.New(cmp.Or(address, usual, defaultURL), timeoutclient.Config{
 		Token: token, HTTPClient: &http.Client{Timeout: patience, Transport: said},
 	})
 }
@@ -49,30 +47,27 @@ func (r *recorder) CloseIdleConnections() {
 	(&http.Client{Transport: r.RoundTripper}).CloseIdleConnections()
 }
 
-// done reports whether a command ends after a call: it has failed, or the answers since the last call
-// of done were printed with -json.
-func (s *session) done(err error) (bool, error) {
-	if err == nil && s.asJSON {
-		_, err = s.said.text.WriteTo(s.out)
-		return true, err
+// answered prints the answers since its last call with -json, unless the call has failed.
+func (s *session) answered(err error) error {
+	if err == nil {
+		_, err = s.said.text.WriteTo(s.stdout)
 	}
 	s.said.text.Reset()
-	return err != nil, err
-}
-
-// say prints a line about a call, unless done ends the command.
-func (s *session) say(err error, format string, args ...any) error {
-	if done, err := s.done(err); done {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, format+"\n", args...)
 	return err
 }
 
-// show prints a table about a call, unless done ends the command.
-func (s *session) show(err error, t table) error {
-	if done, err := s.done(err); done {
-		return err
+// say prints a line about a call that was answered.
+func (s *session) say(err error, format string, args ...any) error {
+	if err = s.answered(err); err == nil {
+		_, err = fmt.Fprintf(s.out, format+"\n", args...)
 	}
-	return t.Flush()
+	return err
+}
+
+// show prints a table about a call that was answered.
+func (s *session) show(err error, t table) error {
+	if err = s.answered(err); err == nil {
+		err = t.Flush()
+	}
+	return err
 }

@@ -7,36 +7,44 @@ import (
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
 )
 
 // clearTasks is replay and drop: of some tasks, of all that are dead, or of those with one cause.
-func clearTasks(verb, many, one string) setup {
+func clearTasks(
+	verb string, some func(*session, context.Context, []engine.Key) ([]timeoutclient.Answer, error), one string,
+	dead func(s *session, ctx context.Context, topic, cause string) (int64, error), many string,
+) setup {
 	return func(s *session, flags *flag.FlagSet) doing {
 		all := flags.Bool("all", false, "all that are dead")
 		cause := flags.String("cause", "", "those with that cause: timeoutd causes lists them")
 		return func(ctx context.Context, words []string) error {
-			chosen := 0
-			for _, given := range []bool{len(words) > 1, *all, *cause != ""} {
-				if given {
-					chosen++
-				}
+			chosen := min(len(words)-1, 1) + min(len(*cause), 1)
+			if *all {
+				chosen++
 			}
-			switch {
-			case chosen != 1:
+			if chosen != 1 {
 				return misused("%s with %d of ids, -all and -cause, must have one", verb, chosen)
-			case len(words) > 1:
-				keys := keysOf(words)
-				if verb == "replay" {
-					found, err := s.Replay(ctx, keys)
-					return s.each(keys, found, err, one)
-				}
-				found, err := s.RemoveAll(ctx, removals(keys, engine.Dead))
-				return s.each(keys, found, err, one)
-			default:
-				return s.clear(ctx, words[0], verb, *cause, many)
 			}
+			if keys := keysOf(words); len(keys) > 0 {
+				found, err := some(s, ctx, keys)
+				return s.each(keys, found, err, one)
+			}
+			total, err := dead(s, ctx, words[0], *cause)
+			if err != nil {
+				return fmt.Errorf("%d %s, and then: %w", total, many, err)
+			}
+			if s.asJSON {
+				fmt.Fprintf(s.stdout, "{\"changed\":%d,\"more\":false}\n", total)
+			}
+			fmt.Fprintf(s.out, "%d %s\n", total, many)
+			return nil
 		}
 	}
+}
+
+func (s *session) removeDead(ctx context.Context, keys []engine.Key) ([]timeoutclient.Answer, error) {
+	return s.RemoveAll(ctx, removals(keys, engine.Dead))
 }
 
 // causes says why tasks are dead. With -json it prints all answers, each in a line.
@@ -50,22 +58,4 @@ func (s *session) causes(ctx context.Context, words []string) error {
 		t.row(fmt.Sprintf("There are %d more tasks, of more causes than an answer has.", other))
 	}
 	return s.show(err, t)
-}
-
-// clear replays or drops what is dead.
-func (s *session) clear(ctx context.Context, topic, verb, cause, done string) error {
-	do := s.ReplayDead
-	if verb == "drop" {
-		do = s.DropDead
-	}
-	total, err := do(ctx, topic, cause)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%d %s, and then: %w", total, done, err)
-	case s.asJSON:
-		fmt.Fprintf(s.out, "{\"changed\":%d,\"more\":false}\n", total)
-	default:
-		fmt.Fprintf(s.out, "%d %s\n", total, done)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -153,34 +154,24 @@ func (s *session) remove(ctx context.Context, words []string) error {
 }
 
 // keysOf returns the keys of a topic and ids.
-func keysOf(words []string) (keys []engine.Key) {
-	for _, id := range words[1:] {
-		keys = append(keys, engine.Key{Topic: words[0], ID: id})
-	}
-	return keys
+func keysOf(words []string) []engine.Key {
+	return wire.Each(words[1:], func(id string) engine.Key { return engine.Key{Topic: words[0], ID: id} })
 }
 
-func removals(keys []engine.Key, state engine.State) (all []engine.Removal) {
-	for _, key := range keys {
-		all = append(all, engine.Removal{Key: key, State: state})
-	}
-	return all
+func removals(keys []engine.Key, state engine.State) []engine.Removal {
+	return wire.Each(keys, func(key engine.Key) engine.Removal { return engine.Removal{Key: key, State: state} })
 }
 
 // each prints the results of a batch.
 func (s *session) each(keys []engine.Key, found []timeoutclient.Answer, err error, done string) error {
-	printed, err := s.done(err)
-	if err != nil {
+	if err := s.answered(err); err != nil {
 		return err
 	}
 	failed := 0
 	for i, one := range found {
-		if one.Err != nil {
-			failed++
-		}
 		switch {
-		case printed:
 		case one.Err != nil:
+			failed++
 			fmt.Fprintf(s.out, "%s: %s\n", clean(keys[i].String()), clean(one.Err.Error()))
 		case one.Changed:
 			fmt.Fprintf(s.out, "%s %s; it was %v\n", clean(keys[i].String()), done, one.Was)
@@ -230,53 +221,38 @@ func callbackText(c *engine.Callback) string {
 }
 
 func listTasks(s *session, flags *flag.FlagSet) doing {
-	state := flags.String("state", "pending", "pending, running, done, dead or removed")
-	limit, all := pageFlags(flags)
-	return func(ctx context.Context, words []string) error { return s.list(ctx, words[0], *state, *limit, *all) }
+	return s.list(flags, flags.String("state", "pending", "pending, running, done, dead or removed"))
 }
 
-func listDead(s *session, flags *flag.FlagSet) doing {
-	limit, all := pageFlags(flags)
-	return func(ctx context.Context, words []string) error { return s.list(ctx, words[0], "dead", *limit, *all) }
-}
-
-func pageFlags(flags *flag.FlagSet) (limit *int, all *bool) {
-	return flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
-}
+func listDead(s *session, flags *flag.FlagSet) doing { return s.list(flags, new("dead")) }
 
 // list prints the tasks in a state. With -json each page is a line.
-func (s *session) list(ctx context.Context, topic, name string, limit int, all bool) error {
-	state, err := engine.ParseState(name)
-	if err == nil {
-		err = checkLimit(limit)
-	}
-	if err != nil {
-		return err
-	}
-	query := engine.Query{Topic: topic, State: state, Limit: limit}
-	until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
-	t := newTable(s.out, "ID", cmp.Or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR") // unseen until Flush
-	for {
-		page, err := s.List(ctx, query)
-		printed, err := s.done(err)
-		if err != nil {
+func (s *session) list(flags *flag.FlagSet, name *string) doing {
+	limit, all := flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
+	return func(ctx context.Context, words []string) error {
+		state, err := engine.ParseState(*name)
+		if err = cmp.Or(err, checkLimit(*limit)); err != nil {
 			return err
 		}
-		if !printed {
+		query := engine.Query{Topic: words[0], State: state, Limit: *limit}
+		until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
+		t := newTable(s.out, "ID", cmp.Or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR") // unseen until Flush
+		for {
+			page, err := s.List(ctx, query)
 			for _, task := range page.Tasks {
 				t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
 			}
-			if page.Next != "" && !all {
+			if page.Next != "" && !*all {
 				t.row("There are more: see -all and -limit.")
 			}
-			if err := t.Flush(); err != nil {
+			if err := s.show(err, t); err != nil {
 				return err
 			}
+			if page.Next == "" || !*all {
+				return nil
+			}
+			query.Cursor = page.Next
 		}
-		if page.Next == "" || !all {
-			return nil
-		}
-		query.Cursor = page.Next
 	}
 }
 
@@ -312,15 +288,9 @@ func feedback(s *session, flags *flag.FlagSet) doing {
 	flags.BoolVar(&told.Returned, "returned", false, "nobody has begun it, and the attempt does not count")
 	return func(ctx context.Context, words []string) error {
 		settled, err := s.Feedback(ctx, words[0], told)
-		printed, err := s.done(err)
-		switch {
-		case err != nil:
-			return err
-		case !settled:
-			return fmt.Errorf("too late: the lease has ended, and the task runs again, or was set, removed or settled")
-		case !printed:
-			fmt.Fprintln(s.out, "settled")
+		if err == nil && !settled {
+			return cmp.Or(s.answered(nil), errors.New("too late: the lease has ended, and the task runs again, or was set, removed or settled"))
 		}
-		return nil
+		return s.say(err, "settled")
 	}
 }

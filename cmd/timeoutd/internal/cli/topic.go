@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
 )
 
 func (s *session) topics(ctx context.Context, _ []string) error {
@@ -61,9 +60,8 @@ func topicFlags(t *engine.Topic) *flag.FlagSet {
 
 // changeTopic shows a topic, or changes the given settings and leaves the rest.
 func changeTopic(s *session, flags *flag.FlagSet) doing {
-	var topic engine.Topic
 	var callback *engine.Callback
-	settings := topicFlags(&topic)
+	settings := topicFlags(new(engine.Topic))
 	settings.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
 	callbackFlags(flags, &callback)
 	return func(ctx context.Context, words []string) error {
@@ -83,17 +81,15 @@ func changeTopic(s *session, flags *flag.FlagSet) doing {
 		}
 		change := func(has *engine.Topic) { // sets what is said over the settings that it has
 			s.said.text.Reset()
-			topic = *has
 			for name, value := range given {
-				_ = settings.Set(name, value) // it has been set before
+				_ = topicFlags(has).Set(name, value) // it has been set before
 			}
 			if given["pull"] == "true" {
-				topic.Callback = nil
+				has.Callback = nil
 			}
 			if callback != nil {
-				topic.Callback = callback
+				has.Callback = callback
 			}
-			*has = topic
 		}
 		kept, rescheduled, err := s.ChangeTopic(ctx, words[0], change)
 		if errors.Is(err, engine.ErrNotFound) { // the topic is made
@@ -133,9 +129,9 @@ func (s *session) printTopic(topic engine.Topic) table {
 	return t
 }
 
-func pauseTopic(do func(*timeoutclient.Client, context.Context, string) (engine.Topic, error)) setup {
+func pauseTopic(do func(*session, context.Context, string) (engine.Topic, error)) setup {
 	return plain(func(s *session, ctx context.Context, words []string) error {
-		kept, err := do(s.Client, ctx, words[0])
+		kept, err := do(s, ctx, words[0])
 		return s.say(err, "%s: %s", kept.Name, runsOrNot(kept))
 	})
 }
@@ -146,12 +142,6 @@ func dropTopic(s *session, flags *flag.FlagSet) doing {
 		if !*sure {
 			return misused("drop-topic ends the topic and loses all tasks in it: say -yes")
 		}
-		if err := s.DropTopic(ctx, words[0]); err != nil {
-			return err
-		}
-		if !s.asJSON {
-			fmt.Fprintf(s.out, "%s is gone\n", words[0])
-		}
-		return nil
+		return s.say(s.DropTopic(ctx, words[0]), "%s is gone", words[0])
 	}
 }

@@ -35,8 +35,7 @@ const (
 
 func (s *session) stats(ctx context.Context, _ []string) error {
 	stats, err := s.Stats(ctx)
-	done, err := s.done(err)
-	if !done {
+	if err = s.answered(err); err == nil {
 		err = draw(s.out, stats, nil)
 	}
 	if err == nil && stats.Error != "" {
@@ -77,11 +76,11 @@ func watch(s *session, flags *flag.FlagSet) doing {
 		if *every < minEvery {
 			return misused("-every %v, must be at least %v", *every, minEvery)
 		}
-		fd, terminal := terminalOf(s.out)
-		terminal = terminal && !s.asJSON
+		file, _ := s.stdout.(*os.File)
+		terminal := file != nil && term.IsTerminal(int(file.Fd())) && !s.asJSON
 		if terminal {
-			fmt.Fprint(s.out, hide)
-			defer fmt.Fprint(s.out, show)
+			fmt.Fprint(s.stdout, hide)
+			defer fmt.Fprint(s.stdout, show)
 		}
 		var told *timeoutclient.Error
 		var before, last *wire.Stats // the last two different ones
@@ -97,7 +96,7 @@ func watch(s *session, flags *flag.FlagSet) doing {
 			case err != nil:
 				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(clock), clean(err.Error()))
 			case s.asJSON:
-				_, _ = s.said.text.WriteTo(s.out)
+				_, _ = s.said.text.WriteTo(s.stdout)
 			default:
 				if last == nil || !last.Sums.At.Equal(stats.Sums.At.Time) {
 					before, last = last, &stats
@@ -105,13 +104,13 @@ func watch(s *session, flags *flag.FlagSet) doing {
 				_ = draw(text, stats, before)
 			}
 			if terminal {
-				width, height, err := term.GetSize(fd)
+				width, height, err := term.GetSize(int(file.Fd()))
 				if err != nil {
 					width, height = 80, 24
 				}
 				text = over(text.String(), width, height)
 			}
-			if _, err := text.WriteTo(s.out); err != nil {
+			if _, err := text.WriteTo(s.stdout); err != nil {
 				return err
 			}
 			select {
@@ -121,14 +120,6 @@ func watch(s *session, flags *flag.FlagSet) doing {
 			}
 		}
 	}
-}
-
-func terminalOf(w io.Writer) (fd int, terminal bool) {
-	file, ok := w.(*os.File)
-	if !ok {
-		return 0, false
-	}
-	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
 }
 
 // over returns the codes to write a text over another one on a terminal, as far as there is

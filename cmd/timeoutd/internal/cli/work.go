@@ -91,8 +91,8 @@ func run(ctx context.Context, program string, one timeoutclient.Leased) timeoutc
 	cmd.Env = append(os.Environ(),
 		"HEARTWHEEL_TOPIC="+one.Topic, "HEARTWHEEL_ID="+one.ID, "HEARTWHEEL_VERSION="+strconv.FormatInt(one.Version, 10),
 		"HEARTWHEEL_ATTEMPT="+strconv.Itoa(one.Attempts), "HEARTWHEEL_DUE="+strconv.FormatInt(one.Due.UnixMilli(), 10))
-	defer programs.remove(cmd)
-	err := programs.start(cmd)
+	forget, err := launch(cmd)
+	defer forget()
 	if err == nil {
 		err = cmd.Wait()
 	}
@@ -126,18 +126,16 @@ func endGroup(cmd *exec.Cmd, by time.Time) {
 	}
 }
 
-// running are programs that run.
-type running struct {
-	mu  sync.Mutex
+// programs are those of this process that run.
+var programs = struct {
+	sync.Mutex
 	all map[*exec.Cmd]bool
-}
-
-var programs = running{all: make(map[*exec.Cmd]bool)} // of this process
+}{all: make(map[*exec.Cmd]bool)}
 
 // KillPrograms kills the programs of work, and lets it start no more. It is for a process that ends at once: no
 // terminal's signal reaches them, so they would go on beside another attempt.
 func KillPrograms() {
-	programs.mu.Lock() // for ever
+	programs.Lock() // for ever
 	for cmd := range programs.all {
 		if cmd.Process != nil {
 			_ = signalGroup(cmd, syscall.SIGKILL)
@@ -145,18 +143,16 @@ func KillPrograms() {
 	}
 }
 
-// start starts a command. What it has started may go on until remove.
-func (r *running) start(cmd *exec.Cmd) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all[cmd] = true
-	return cmd.Start()
-}
-
-func (r *running) remove(cmd *exec.Cmd) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.all, cmd)
+// launch starts a program. What it has started may go on until the call of forget.
+func launch(cmd *exec.Cmd) (forget func(), err error) {
+	programs.Lock()
+	defer programs.Unlock()
+	programs.all[cmd] = true
+	return func() {
+		programs.Lock()
+		defer programs.Unlock()
+		delete(programs.all, cmd)
+	}, cmd.Start()
 }
 
 // tail keeps the end of what is written.

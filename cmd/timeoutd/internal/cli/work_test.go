@@ -67,11 +67,11 @@ esac`
 
 	for _, args := range [][]string{{"work", "jobs"}, {"work", "jobs", "-exec", "true", "-json"}, {"work"}} {
 		exit, _, _ := s.run(args...)
-		require.Equal(t, exitUsage, exit, args)
+		require.Equal(t, ExitUsage, exit, args)
 	}
 	for _, args := range [][]string{{"work", "nobody", "-exec", "true"}, {"work", "!", "-exec", "true"}, {"work", "jobs", "-exec", "true", "-max", "-1"}} {
 		exit, _, stderr := s.run(args...)
-		require.Equal(t, exitFailure, exit, stderr)
+		require.Equal(t, ExitFailure, exit, stderr)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestWorkEndsWhenNobodyReadsWhatItSays(t *testing.T) {
 	s.ok("set", "jobs", "1")
 	var errs strings.Builder
 	exit := Run(t.Context(), []string{"work", "jobs", "-exec", "true"}, s.getenv, unread{}, &errs)
-	require.Equal(t, exitFailure, exit)
+	require.Equal(t, ExitFailure, exit)
 	require.Equal(t, "timeoutd: "+syscall.EPIPE.Error()+"\n", errs.String())
 	require.Regexp(t, `jobs/1 +done`, s.ok("get", "jobs", "1"), "it is told of")
 }
@@ -222,7 +222,7 @@ func TestStatsFailIfTheEngineIsAway(t *testing.T) {
 	s := &shell{t, center, map[string]string{"TIMEOUTD_URL": server.URL}}
 	for _, args := range [][]string{{"stats"}, {"stats", "-json"}} {
 		exit, stdout, stderr := s.run(args...)
-		require.Equal(t, exitFailure, exit, "%s", args)
+		require.Equal(t, ExitFailure, exit, "%s", args)
 		require.Contains(t, stdout, "this server's log has the reason")
 		require.Contains(t, stderr, "the engine does not answer")
 	}

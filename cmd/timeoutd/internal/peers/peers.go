@@ -18,46 +18,42 @@ import (
 )
 
 // Peers are the addresses of nodes. New makes them. Several goroutines may call Ask at the same time.
-type Peers struct {
-	peers []peer
-	token string
-}
+type Peers []peer
 
 // peer is a URL. Each address of its host may be a node.
 type peer struct {
-	url  *url.URL
-	http *http.Client
+	url *url.URL
+	cfg timeoutclient.Config // of its clients
 }
 
 // New returns the nodes at URLs such as https://timeoutd-nodes:8077. A name may have several addresses,
 // with a node at each. The token is sent to all of them; empty means none. The error wraps
 // engine.ErrArgument.
-func New(urls []string, token string) (*Peers, error) {
-	p := &Peers{token: token}
+func New(urls []string, token string) (p Peers, err error) {
 	for _, text := range urls {
 		if _, err := timeoutclient.New(text, timeoutclient.Config{}); err != nil {
 			return nil, err
 		}
 		u, _ := url.Parse(text) // no error: timeoutclient has parsed it
-		p.peers = append(p.peers, peer{u, &http.Client{Transport: &http.Transport{
+		p = append(p, peer{u, timeoutclient.Config{Token: token, HTTPClient: &http.Client{Transport: &http.Transport{
 			TLSClientConfig:     &tls.Config{ServerName: u.Hostname()}, // the requests are to addresses
 			MaxIdleConnsPerHost: 1,
-		}}})
+		}}}})
 	}
 	return p, nil
 }
 
 // Close closes idle connections.
-func (p *Peers) Close() error {
-	for _, one := range p.peers {
-		one.http.CloseIdleConnections()
+func (p Peers) Close() error {
+	for _, one := range p {
+		one.cfg.HTTPClient.CloseIdleConnections()
 	}
 	return nil
 }
 
 // Ask asks all nodes at once until ctx ends. It returns the answers, perhaps several of one node, and an
 // error for each address without an answer.
-func (p *Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error) {
+func (p Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex // guards the results
 	told := func(at string, answer wire.NodeStats, err error) {
@@ -75,7 +71,7 @@ func (p *Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", at, err))
 	}
-	for _, one := range p.peers {
+	for _, one := range p {
 		asking.Go(func() {
 			addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", one.url.Hostname())
 			if err != nil {
@@ -84,7 +80,7 @@ func (p *Peers) Ask(ctx context.Context) (answers []wire.NodeStats, errs []error
 			for _, addr := range addrs {
 				asking.Go(func() {
 					at, answer := one.at(addr), wire.NodeStats{}
-					client, err := timeoutclient.New(at, timeoutclient.Config{Token: p.token, HTTPClient: one.http})
+					client, err := timeoutclient.New(at, one.cfg)
 					if err == nil {
 						answer, err = client.NodeStats(ctx)
 					}
