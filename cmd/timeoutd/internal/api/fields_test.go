@@ -19,9 +19,9 @@ func TestWhatMayBeThereTwice(t *testing.T) {
 	} {
 		require.NoError(t, unmarshal([]byte(text), new(wire.Setting)), text)
 	}
-	batch := func() any { return listOf[wire.KeyedSetting]("tasks", 3).body() }
-	require.NoError(t, unmarshal([]byte(`{"tasks":[{"id":"id","payload":{"id":1}},{"id":"id","payload":[]},{"id":"topic"}]}`), batch()))
-	require.ErrorIs(t, unmarshal([]byte(`{"tasks":[{"id":"a","payload":{"id":1},"payload":2}]}`), batch()), timeout.ErrArgument)
+	batch := settingsIn{listOf[wire.KeyedSetting]("tasks", 3)}
+	require.NoError(t, unmarshal([]byte(`{"tasks":[{"id":"id","payload":{"id":1}},{"id":"id","payload":[]},{"id":"topic"}]}`), &batch))
+	require.ErrorIs(t, unmarshal([]byte(`{"tasks":[{"id":"a","payload":{"id":1},"payload":2}]}`), &settingsIn{listOf[wire.KeyedSetting]("tasks", 3)}), timeout.ErrArgument)
 }
 
 // JavaScript writes an invalid date as null, and it is no wish for now. The description allows null nowhere but as a payload.
@@ -74,7 +74,7 @@ func BenchmarkUnmarshal(b *testing.B) {
 	b.Run("all", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			require.NoError(b, unmarshal(body, listOf[wire.KeyedSetting]("tasks", 1000).body()))
+			require.NoError(b, unmarshal(body, &settingsIn{listOf[wire.KeyedSetting]("tasks", 1000)}))
 		}
 	})
 	b.Run("fields", func(b *testing.B) {

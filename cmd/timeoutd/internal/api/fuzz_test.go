@@ -56,8 +56,8 @@ func FuzzBatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, into := range []any{
-			listOf[wire.KeyedSetting]("tasks", 3).body(), listOf[wire.KeyedMove]("moves", 3).body(), listOf[timeout.Key]("keys", 3).body(),
-			listOf[timeout.Removal]("keys", 3).body(), new(wire.Feedback), new(wire.Topic), new(wire.Pull), new(wire.Extend),
+			&settingsIn{listOf[wire.KeyedSetting]("tasks", 3)}, &movesIn{listOf[wire.KeyedMove]("moves", 3)}, &keysIn[timeout.Key]{listOf[timeout.Key]("keys", 3)},
+			&keysIn[timeout.Removal]{listOf[timeout.Removal]("keys", 3)}, new(wire.Feedback), new(wire.Topic), new(wire.Pull), new(wire.Extend),
 		} {
 			if err := unmarshal(body, into); err != nil && !errors.Is(err, timeout.ErrArgument) {
 				t.Fatalf("%T: %v", into, err)

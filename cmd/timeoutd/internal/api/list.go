@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// list is a list in a request, and the whole of it. It is read up to a number of elements and not beyond: a short
+// list is a list in a request. It is read up to a number of elements and not beyond: a short
 // element in JSON is long in memory, and millions of them fit into a body.
 type list[T any] struct {
 	name string
@@ -19,13 +19,22 @@ type list[T any] struct {
 
 func listOf[T any](name string, most int) *list[T] { return &list[T]{name: name, most: most} }
 
-// body returns a pointer to a struct with the list as its only field, of that name in JSON.
-func (l *list[T]) body() any {
-	field := reflect.StructField{Name: "List", Type: reflect.TypeOf(l), Tag: reflect.StructTag(`json:"` + l.name + `"`)}
-	body := reflect.New(reflect.StructOf([]reflect.StructField{field}))
-	body.Elem().Field(0).Set(reflect.ValueOf(l))
-	return body.Interface()
-}
+// The bodies of batches.
+type (
+	settingsIn struct {
+		Tasks *list[wire.KeyedSetting] `json:"tasks"`
+	}
+	movesIn struct {
+		Moves *list[wire.KeyedMove] `json:"moves"`
+	}
+	keysIn[T any] struct {
+		Keys *list[T] `json:"keys"`
+	}
+)
+
+func settingsOf(l *list[wire.KeyedSetting]) any { return &settingsIn{l} }
+func movesOf(l *list[wire.KeyedMove]) any       { return &movesIn{l} }
+func keysOf[T any](l *list[T]) any              { return &keysIn[T]{l} }
 
 // UnmarshalJSON reads a list. An error of an element wraps timeout.ErrArgument and names the
 // element.

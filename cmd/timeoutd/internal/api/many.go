@@ -49,9 +49,9 @@ func answerOf(a timeout.Answer, changed bool) wire.Answer {
 }
 
 // many returns the handler of a verb with a batch in the body.
-func many[In, T any](h *Handler, verb verb[T], name string, read func(*http.Request, In) (T, error)) serving {
+func many[In, T any](h *Handler, verb verb[T], name string, body func(*list[In]) any, read func(*http.Request, In) (T, error)) serving {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		all, err := readBatch(h, w, r, name, read)
+		all, err := readBatch(h, w, r, name, body, read)
 		if err != nil {
 			return err
 		}
@@ -72,9 +72,9 @@ func many[In, T any](h *Handler, verb verb[T], name string, read func(*http.Requ
 }
 
 // readBatch reads a body, and each element of the list in it. Its errors name the element.
-func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, name string, read func(*http.Request, In) (Out, error)) ([]Out, error) {
+func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, name string, body func(*list[In]) any, read func(*http.Request, In) (Out, error)) ([]Out, error) {
 	in := listOf[In](name, h.cfg.MaxBatch)
-	if err := h.decode(w, r, in.body()); err != nil {
+	if err := h.decode(w, r, body(in)); err != nil {
 		return nil, err
 	}
 	if in.list == nil {
@@ -115,7 +115,7 @@ func dropped(_ *http.Request, one timeout.Removal) (timeout.Removal, error) {
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := readBatch(h, w, r, "keys", checked[timeout.Key])
+	keys, err := readBatch(h, w, r, "keys", keysOf[timeout.Key], checked[timeout.Key])
 	if err != nil {
 		return err
 	}

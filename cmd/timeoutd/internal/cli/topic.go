@@ -60,8 +60,9 @@ func topicFlags(t *engine.Topic) *flag.FlagSet {
 
 // changeTopic shows a topic, or changes the given settings and leaves the rest.
 func changeTopic(s *session, flags *flag.FlagSet) doing {
+	var topic engine.Topic
 	var callback *engine.Callback
-	settings := topicFlags(new(engine.Topic))
+	settings := topicFlags(&topic)
 	settings.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
 	callbackFlags(flags, &callback)
 	return func(ctx context.Context, words []string) error {
@@ -81,15 +82,17 @@ func changeTopic(s *session, flags *flag.FlagSet) doing {
 		}
 		change := func(has *engine.Topic) { // sets what is said over the settings that it has
 			s.said.text.Reset()
+			topic = *has
 			for name, value := range given {
-				_ = topicFlags(has).Set(name, value) // it has been set before
+				_ = settings.Set(name, value) // it has been set before
 			}
 			if given["pull"] == "true" {
-				has.Callback = nil
+				topic.Callback = nil
 			}
 			if callback != nil {
-				has.Callback = callback
+				topic.Callback = callback
 			}
+			*has = topic
 		}
 		kept, rescheduled, err := s.ChangeTopic(ctx, words[0], change)
 		if errors.Is(err, engine.ErrNotFound) { // the topic is made
