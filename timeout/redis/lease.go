@@ -67,7 +67,7 @@ func (x *leaseCall) do(ctx context.Context, l *layout) error {
 		slots = l.Topic.Asked(slots)
 	}
 	parts := x.engine.partsOn(l, slots, x.ask.Part)
-	for first := true; ; first = false {
+	for first := true; first || !isOver(ctx); first = false {
 		var visits []visit
 		if room := x.ask.Max - len(x.batch.Leased); room > 0 {
 			if !first && (x.ask.OverdueBy > 0 || !l.due.any(parts)) {
@@ -128,14 +128,15 @@ func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error 
 		}
 	}
 	_ = x.engine.run(ctx, calls) // each call has an error of its own
-	if refused := x.hear(l, calls); refused != nil {
+	if refused := x.hear(ctx, l, calls); refused != nil {
 		return x.engine.mend(ctx, l, refused)
 	}
 	return nil
 }
 
-// hear takes answers. It returns a call that was refused, if there is one.
-func (x *leaseCall) hear(l *layout, calls []*invocation) (refused *invocation) {
+// hear takes answers. It returns a call that was refused, if there is one. A partition without an answer has failed, unless
+// the caller gave up within failedRest.
+func (x *leaseCall) hear(ctx context.Context, l *layout, calls []*invocation) (refused *invocation) {
 	x.open = x.open[:0]
 	again := min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), failedRest)
 	for _, c := range calls {
@@ -146,7 +147,7 @@ func (x *leaseCall) hear(l *layout, calls []*invocation) (refused *invocation) {
 		case c.Err != nil:
 			err := fmt.Errorf("server %s: %w", x.engine.redis.Server(c.at.keys[0].(string)), c.Err)
 			x.failure = cmp.Or(x.failure, err)
-			if c.visit != nil {
+			if c.visit != nil && !(isOver(ctx) && time.Since(c.visit.asked) < failedRest) {
 				l.due.failed(*c.visit, err, again)
 			}
 		case c.Status != "":
@@ -163,6 +164,12 @@ func (x *leaseCall) hear(l *layout, calls []*invocation) (refused *invocation) {
 		}
 	}
 	return refused
+}
+
+// isOver reports whether a context has ended. A connection can notice its deadline just before the context does.
+func isOver(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(deadline)
 }
 
 // byPart deals the outcomes over the partitions. Tokens that can't be of this topic, as
