@@ -147,7 +147,7 @@ func (x *leaseCall) hear(ctx context.Context, l *layout, calls []*invocation) (r
 		case c.Err != nil:
 			err := fmt.Errorf("server %s: %w", x.engine.redis.Server(c.at.keys[0].(string)), c.Err)
 			x.failure = cmp.Or(x.failure, err)
-			if c.visit != nil && !(isOver(ctx) && time.Since(c.visit.asked) < failedRest) {
+			if c.visit != nil && (!isOver(ctx) || time.Since(c.visit.asked) >= failedRest) {
 				l.due.failed(*c.visit, err, again)
 			}
 		case c.Status != "":
