@@ -72,8 +72,8 @@ func shareOf(topic Topic, node string, owners []string) (places int, share float
 // the machine is suspended.
 func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Before(end.Round(0)) }
 
-// assign takes the owners of the topic's slots by the view of a heartbeat that began then. ownersOf knows how many
-// slots there are, and how many had owners; it returns nil if they are as before. Without any owners the worker asks
+// assign takes the owners of the topic's slots, by the view of a heartbeat that began at that time. ownersOf is asked with
+// the number of slots, and of those that had owners. It returns nil if the owners are as before. Without any owners the worker asks
 // for all slots. If it may have to wait for others, it waits so long.
 func (w *worker) assign(ownersOf func(slots, had int) []string, gone func(node string) bool, began time.Time, wait time.Duration) {
 	w.mu.Lock()

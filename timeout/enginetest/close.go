@@ -56,6 +56,15 @@ func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx con
 	}
 }
 
+// callsBesideOthers are calls, but for those that disturb other tests on a shared store.
+func (r *rig) callsBesideOthers(e engine.Engine, token engine.Token) map[string]func(ctx context.Context) error {
+	calls := r.calls(e, token)
+	for _, name := range []string{"DropTopic", "Heartbeat", "Leave"} {
+		delete(calls, name)
+	}
+	return calls
+}
+
 // testContext makes calls with an ended context.
 func testContext(r *rig) {
 	require.NoError(r.t, r.engine.Ready(r.ctx))
@@ -77,10 +86,7 @@ func testContext(r *rig) {
 func testContextEnds(r *rig) {
 	r.make(engine.Topic{Slots: 2})
 	r.set("1", newDue)
-	calls := r.calls(r.engine, r.leased("2", long).Token)
-	for _, name := range []string{"DropTopic", "Heartbeat", "Leave"} { // on a shared store they disturb other tests
-		delete(calls, name)
-	}
+	calls := r.callsBesideOthers(r.engine, r.leased("2", long).Token)
 	for name, call := range calls {
 		for n := range 40 {
 			end := time.Now().Add(time.Duration(n) * 50 * time.Microsecond)
@@ -149,10 +155,7 @@ func testClose(r *rig) {
 func (r *rig) closeWhileInUse() {
 	own := r.another()
 	ended := make(chan string)
-	calls := own.calls(own.engine, own.leased("2", long).Token)
-	for _, name := range []string{"DropTopic", "Heartbeat", "Leave"} { // on a shared store they disturb other tests
-		delete(calls, name)
-	}
+	calls := own.callsBesideOthers(own.engine, own.leased("2", long).Token)
 	for name, call := range calls {
 		go func() {
 			for start := time.Now(); time.Since(start) < patient; {

@@ -35,7 +35,7 @@ type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`
 
-	// Parts is the number of partitions, that of the slots with which the topic was made. Zero means as many as slots.
+	// Parts is the number of partitions: as many as the topic had slots when it was made. Zero means as many as slots.
 	Parts int `json:"parts,omitempty"`
 
 	// Rev is higher after each change of what the partitions know of the topic.

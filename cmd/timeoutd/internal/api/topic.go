@@ -89,11 +89,14 @@ func (h *Handler) changeTopic(patch bool) func(http.ResponseWriter, *http.Reques
 			said.fill(wire.TopicOf(has))
 		}
 		change, err := h.setTopic(r.Context(), name, &said)
+		if err != nil {
+			return err
+		}
 		told := wire.TopicChange{Topic: wire.TopicOf(change.Topic), Rescheduled: change.Rescheduled}
 		if lost := said.lost(wire.TopicOf(change.Was), told.Topic); !patch && len(lost) > 0 {
 			told.Hint = strings.Join(lost, ", ") + " had another value, and a PUT without them sets the default: PATCH changes only what it names"
 		}
-		return answer(w, told, err)
+		return answerAs(w, http.StatusOK, told)
 	}
 }
 

@@ -11,14 +11,19 @@ import (
 // traced gives a task the trace of the request that sets it, if it has none of its own. As W3C Trace
 // Context says, headers with an error don't count. Baggage stays here: it is not meant for every target.
 func traced(task *timeout.Task, r *http.Request) {
-	parent, state := r.Header.Values("Traceparent"), strings.Join(r.Header.Values("Tracestate"), ",")
+	parent := r.Header.Values("Traceparent")
 	if len(task.Trace) > 0 || len(parent) != 1 {
 		return
 	}
-	if alone := map[string]string{engine.Traceparent: parent[0]}; engine.CheckTrace(alone) == nil {
-		task.Trace = alone
+	alone := map[string]string{engine.Traceparent: parent[0]}
+	if engine.CheckTrace(alone) != nil {
+		return
 	}
-	if both := map[string]string{engine.Traceparent: parent[0], engine.Tracestate: state}; state != "" && engine.CheckTrace(both) == nil {
-		task.Trace = both
+	task.Trace = alone
+	if state := strings.Join(r.Header.Values("Tracestate"), ","); state != "" {
+		both := map[string]string{engine.Traceparent: parent[0], engine.Tracestate: state}
+		if engine.CheckTrace(both) == nil {
+			task.Trace = both
+		}
 	}
 }
