@@ -18,8 +18,7 @@ func TestDatagramsMayFillAUnixSocket(t *testing.T) {
 			for _, piece := range []int{1, 1000} {
 				t.Run(fmt.Sprintf("network=%s/piece=%d", network, piece), func(t *testing.T) {
 					t.Parallel()
-					peer, inner := connectUnix(t, network)
-					testFullQueueOf(t, peer, inner, activity, piece)
+					testFullQueue(t, connectUnix, network, activity, piece)
 				})
 			}
 		}
@@ -27,7 +26,7 @@ func TestDatagramsMayFillAUnixSocket(t *testing.T) {
 }
 
 // connectUnix is connect for Unix sockets. A socket for datagrams has no connection.
-func connectUnix(t *testing.T, network string) (peer, inner net.Conn) {
+func connectUnix(t testing.TB, network string) (peer, inner net.Conn) {
 	if network != "unixgram" {
 		return connect(t, network)
 	}

@@ -70,7 +70,7 @@ func TestAPeerThatTakesNoMoreIsClosed(t *testing.T) {
 		}, bare, download},
 		{"a socket that is hidden", func(k *Keeper, c net.Conn) (net.Conn, net.Conn) {
 			g := k.Conn(hiding{c})
-			return g, g
+			return g, &timedWrites{Conn: g} // all that is known of the peer is when a Write has returned
 		}, bare, download},
 	} {
 		t.Run(w.name, func(t *testing.T) {
@@ -86,12 +86,27 @@ func TestAPeerThatTakesNoMoreIsClosed(t *testing.T) {
 			go func() { ended <- w.write(t, conn) }()
 			_, _ = io.ReadFull(client, make([]byte, 2<<20)) // on a slow machine it is over already
 			require.ErrorIs(t, <-ended, ReasonWriteStall)
-			waited := time.Since(took()) // the client has read some later, from its own socket
+			since := took() // the client has read some later, from its own socket
+			if writes, ok := conn.(*timedWrites); ok {
+				since = writes.before
+			}
+			waited := time.Since(since)
 			t.Logf("late by %v", waited-stall)
 			require.GreaterOrEqual(t, waited, stall)
 			require.Eventually(t, func() bool { return k.Stats().Closed[ReasonWriteStall] == 1 }, eternal, ms)
 		})
 	}
+}
+
+// timedWrites knows when the Write before the last one began, so an instant before that one returned.
+type timedWrites struct {
+	net.Conn
+	before, last time.Time
+}
+
+func (c *timedWrites) Write(p []byte) (int, error) {
+	c.before, c.last = c.last, time.Now()
+	return c.Conn.Write(p)
 }
 
 // A little waits, and the program writes no more. The peer has vanished, or takes nothing.
