@@ -8,7 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -80,17 +80,16 @@ func TestAPeerThatTakesNoMoreIsClosed(t *testing.T) {
 			guarded, conn := w.server(k, inner)
 			client := w.client(outer)
 			defer Of(guarded).Hold()()
-			took, over := lastTaken(inner)
+			pause, over := longestPause(inner)
 			defer over()
 			ended := make(chan error, 1)
 			go func() { ended <- w.write(t, conn) }()
 			_, _ = io.ReadFull(client, make([]byte, 2<<20)) // on a slow machine it is over already
 			require.ErrorIs(t, <-ended, ReasonWriteStall)
-			since := took() // the client has read some later, from its own socket
+			waited := pause()
 			if writes, ok := conn.(*timedWrites); ok {
-				since = writes.before
+				waited = writes.pause()
 			}
-			waited := time.Since(since)
 			t.Logf("late by %v", waited-stall)
 			require.GreaterOrEqual(t, waited, stall)
 			require.Eventually(t, func() bool { return k.Stats().Closed[ReasonWriteStall] == 1 }, eternal, ms)
@@ -98,15 +97,24 @@ func TestAPeerThatTakesNoMoreIsClosed(t *testing.T) {
 	}
 }
 
-// timedWrites knows when the Write before the last one began, so an instant before that one returned.
+// timedWrites knows how long it took at most from the end of a Write to that of the next.
 type timedWrites struct {
 	net.Conn
-	before, last time.Time
+	before, last time.Time // when the two last ones began
+	longest      time.Duration
 }
 
 func (c *timedWrites) Write(p []byte) (int, error) {
+	c.longest = c.pause()
 	c.before, c.last = c.last, time.Now()
 	return c.Conn.Write(p)
+}
+
+func (c *timedWrites) pause() time.Duration {
+	if c.before.IsZero() {
+		return 0
+	}
+	return max(c.longest, time.Since(c.before))
 }
 
 // A little waits, and the program writes no more. The peer has vanished, or takes nothing.
@@ -163,7 +171,7 @@ func testSlowTaker(t *testing.T) (steady bool) {
 	conn := k.Conn(inner)
 	ended := make(chan error, 1)
 	go func() { _, err := conn.Write(make([]byte, 64<<20)); ended <- err }()
-	took, over := lastTaken(inner)
+	pause, over := longestPause(inner)
 	defer over()
 	begin, last := time.Now(), time.Now()
 	for time.Since(begin) < 5*stall {
@@ -176,16 +184,17 @@ func testSlowTaker(t *testing.T) (steady bool) {
 		time.Sleep(stall / 10)
 	}
 	require.ErrorIs(t, <-ended, ReasonWriteStall)
-	waited := time.Since(took())
+	waited := pause()
 	t.Logf("late by %v", waited-stall)
 	require.GreaterOrEqual(t, waited, stall)
 	return true
 }
 
-// lastTaken watches the acknowledgements of a connection. took returns an instant just before the last of them.
-func lastTaken(c net.Conn) (took func() time.Time, over func()) {
-	var last atomic.Pointer[time.Time]
-	last.Store(new(time.Now()))
+// longestPause watches the acknowledgements of a connection. pause returns how long it took at most from one to the next, or
+// to now: a peer can take some more between the decision that it takes nothing and the close.
+func longestPause(c net.Conn) (pause func() time.Duration, over func()) {
+	var mu sync.Mutex
+	longest, last := time.Duration(0), time.Now()
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -200,13 +209,18 @@ func lastTaken(c net.Conn) (took func() time.Time, over func()) {
 				return
 			}
 			if now != acked {
-				earlier := before
-				last.Store(&earlier)
+				mu.Lock()
+				longest, last = max(longest, time.Since(last)), before
+				mu.Unlock()
 			}
 			acked, before = now, at
 		}
 	}()
-	return func() time.Time { return *last.Load() }, func() { close(done); <-gone }
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return max(longest, time.Since(last))
+	}, func() { close(done); <-gone }
 }
 
 // The kernel is to keep nothing for a peer that takes nothing, whatever the mode.
