@@ -14,6 +14,7 @@ func (w *worker) drain(grace time.Duration) {
 	}
 	w.forsake()
 	close(w.ended)
+	signal(w.wakeup)
 	w.gone.Wait()
 	w.c.fairQueue.remove(&w.flow)
 }
@@ -38,7 +39,6 @@ func (w *worker) retire() <-chan struct{} {
 func (w *worker) cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ending = true
 	for a := range w.held {
 		if a.cancel != nil {
 			a.cancel(ErrStopping)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -170,16 +168,7 @@ func (w *worker) deal(now time.Time) {
 	if fewer {
 		w.releaseQueue(places)
 	}
-	burst := burstOf(perSecond)
-	switch {
-	case math.IsInf(perSecond, 1):
-		w.limiter = nil
-	case w.limiter == nil:
-		w.limiter = rate.NewLimiter(rate.Limit(perSecond), burst)
-	case w.limiter.Limit() != rate.Limit(perSecond):
-		w.limiter.SetLimitAt(now, rate.Limit(perSecond))
-		w.limiter.SetBurstAt(now, burst)
-	}
+	w.setRate(perSecond, now)
 	w.hire()
 }
 
@@ -194,14 +183,6 @@ func (w *worker) redeal(now time.Time) bool {
 	}
 	w.deal(now)
 	return false
-}
-
-// burstOf returns how many tasks may begin at once: those of a tenth of a second, or one.
-func burstOf(perSecond float64) int {
-	if perSecond == 0 {
-		return 0
-	}
-	return max(int(min(perSecond, engine.MaxRate)/10), 1)
 }
 
 // releaseQueue hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be

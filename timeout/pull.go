@@ -105,9 +105,7 @@ func (c *Center) queue(topic Topic, r *request) (d *dispatcher, pulling context.
 	}
 	d = c.dispatcher(topic.Name)
 	d.change(topic)
-	if d.join(r) {
-		c.serving.Go(d.serve)
-	}
+	d.join(r)
 	return d, c.pulling, nil
 }
 
@@ -116,7 +114,7 @@ func (c *Center) dispatcher(name string) *dispatcher {
 	d := c.dispatchers[name]
 	if d == nil {
 		d = new(dispatcher)
-		d.attach(c, name)
+		d.attach(c, name, d, &c.serving)
 		c.dispatchers[name] = d
 	}
 	return d

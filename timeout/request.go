@@ -30,8 +30,8 @@ type pulled struct {
 
 func (r *request) full() bool { return len(r.tasks) == r.most || r.bytes > engine.MaxPageBytes }
 
-// join adds a request. It reports whether serve must be started.
-func (d *dispatcher) join(r *request) (start bool) {
+// join adds a request.
+func (d *dispatcher) join(r *request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = append(d.waiting, r)
@@ -40,12 +40,11 @@ func (d *dispatcher) join(r *request) (start bool) {
 	r.since = d.begun
 	if !d.open || r.last {
 		d.lookNow()
-	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls > 0 || !now.Before(p.look) }) {
+	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls+len(p.outcomes) > 0 || !now.Before(p.look) }) {
 		r.looked = true // all that is known holds for it
 	}
-	start = !d.open
-	d.open = true
-	return start
+	d.start()
+	signal(d.wakeup)
 }
 
 // await returns the answer to a request, or no tasks when wait is over.
@@ -60,7 +59,9 @@ func (d *dispatcher) await(ctx, pulling context.Context, r *request, wait time.D
 		select {
 		case got := <-r.got:
 			if err := context.Cause(ctx); err != nil && len(got.tasks) > 0 {
-				d.settle(unbegun(got.tasks))
+				d.mu.Lock()
+				d.handBack(got.tasks)
+				d.mu.Unlock()
 				return nil, err
 			}
 			return got.tasks, got.err

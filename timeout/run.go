@@ -319,22 +319,22 @@ func (c *Center) woken(topic string) {
 		c.hear(true)
 		return
 	}
-	for _, l := range c.looksAt(topic) {
+	for _, l := range c.leasersOf(topic) {
 		if l != nil {
 			l.woken()
 		}
 	}
 }
 
-// looksAt returns the looks of the worker and the dispatcher of a topic, or nil in place of one that is missing.
-func (c *Center) looksAt(topic string) (of [2]*looks) {
+// leasersOf returns the leasers of the worker and the dispatcher of a topic, or nil in place of one that is missing.
+func (c *Center) leasersOf(topic string) (of [2]*leaser) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w := c.workers[topic]; w != nil {
-		of[0] = &w.looks
+		of[0] = &w.leaser
 	}
 	if d := c.dispatchers[topic]; d != nil {
-		of[1] = &d.looks
+		of[1] = &d.leaser
 	}
 	return of
 }

@@ -29,7 +29,7 @@ func newTroubles(part int) troubles {
 }
 
 // answered records the result of a call of a part. l.mu must be held.
-func (l *looks) answered(p *part, err error, now time.Time) {
+func (l *leaser) answered(p *part, err error, now time.Time) {
 	t := &p.troubles
 	switch {
 	case err == nil:
@@ -53,7 +53,7 @@ func (l *looks) answered(p *part, err error, now time.Time) {
 }
 
 // logger returns the logger for a part of the engine.
-func (l *looks) logger(p *part) *slog.Logger {
+func (l *leaser) logger(p *part) *slog.Logger {
 	log := l.c.cfg.Logger.With("topic", l.name)
 	if p.number > 0 {
 		log = log.With("part", p.number)

@@ -234,7 +234,7 @@ func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 // wake makes the worker and the dispatcher of a topic look again if they would sleep for longer than until
 // a task is due.
 func (c *Center) wake(key Key, due time.Time) {
-	for _, l := range c.looksAt(key.Topic) {
+	for _, l := range c.leasersOf(key.Topic) {
 		if l != nil {
 			l.expect(key, due)
 		}
