@@ -45,17 +45,10 @@ func (d *dispatcher) change(topic Topic) {
 	}
 }
 
-// idle reports whether no request waits.
-func (d *dispatcher) idle() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting) == 0
-}
-
 // hasLooked reports whether a look at each part has found nothing for a request, as far as the parts answer. d.mu must be
 // held.
 func (d *dispatcher) hasLooked(r *request, now time.Time) bool {
-	return r.looked || !slices.ContainsFunc(d.parts, func(p *part) bool {
+	return !slices.ContainsFunc(d.parts, func(p *part) bool {
 		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullTimeout || !d.others(p))
 		return !p.idle && p.looked <= r.since && answers
 	})
@@ -70,7 +63,7 @@ func (d *dispatcher) dismissLooked(now time.Time) {
 	}
 	hasLooked := func(r *request) bool { return r.last && d.hasLooked(r, now) }
 	d.dismiss(nil, func(r *request) bool {
-		return hasLooked(r) && (r.looked || slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }))
+		return hasLooked(r) && slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since })
 	})
 	d.dismiss(err, hasLooked)
 }
@@ -170,20 +163,16 @@ func (d *dispatcher) start() {
 	}
 }
 
-// failed takes the error of a part. If it does not settle outcomes, the leases end. If no part answers, the requests have waited
-// enough. d.mu must be held.
+// failed takes the error of a part. If it does not settle outcomes, the leases end. If no part answers, all requests have the
+// error, and the next one is a reason to ask again at once. d.mu must be held.
 func (d *dispatcher) failed(p *part, err error) {
 	if len(p.outcomes) > 0 && !errors.Is(err, ErrNotFound) {
 		d.logger(p).Warn("timeout: pulled tasks are not settled, so their leases must end", "tasks", len(p.outcomes), "err", err)
 	}
 	p.outcomes = nil
-	if errors.Is(err, ErrNotFound) || !slices.ContainsFunc(d.parts, func(p *part) bool { return !p.idle && p.until.IsZero() }) {
-		d.fail(err)
+	if !errors.Is(err, ErrNotFound) && slices.ContainsFunc(d.parts, func(p *part) bool { return !p.idle && p.until.IsZero() }) {
+		return
 	}
-}
-
-// fail answers all requests with an error. The next request is a reason to ask again at once. d.mu must be held.
-func (d *dispatcher) fail(err error) {
 	d.dismiss(err, func(*request) bool { return true })
 	for _, p := range d.parts {
 		p.until = time.Time{}
@@ -215,7 +204,8 @@ func (d *dispatcher) dismiss(err error, matches func(*request) bool) {
 		if !matches(r) {
 			return false
 		}
-		r.got <- pulled{r.tasks, err}
+		r.err = err
+		close(r.got)
 		return true
 	})
 }

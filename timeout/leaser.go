@@ -39,7 +39,7 @@ const (
 //   - An outcome is in part.outcomes, then in one call, and after that settled, or in part.outcomes again if the part has
 //     failed, or in part.untold if only its slot has.
 //   - A part has one call under way, or up to engineCalls with a backlog, and none waits for another part.
-//   - A part that fails is asked less and less often (troubles), and no part that answers is.
+//   - A part that fails is asked less and less often. The others are asked as ever.
 type leaser struct {
 	c        *Center
 	name     string // of the topic
@@ -55,8 +55,7 @@ type leaser struct {
 	unread   error            // why this node can't read Topic.Every
 	limiter  *rate.Limiter    // nil without a rate
 	counts   Stats
-	parts    []*part
-	turn     int       // the part to be asked first
+	parts    []*part   // the one asked last is the last
 	renewed  time.Time // when the parts were last asked for
 }
 
@@ -91,9 +90,8 @@ func (l *leaser) adopt(topic Topic) {
 		if l.schedule, l.unread = scheduleOf(topic); l.unread != nil {
 			l.c.cfg.Logger.Error("timeout: this node can't read the schedule of a topic, and runs none of its tasks", "topic", l.name, "err", l.unread)
 		}
-		l.lookNow()
 	}
-	if topic.Paused != l.topic.Paused {
+	if topic.Every != l.topic.Every || topic.Paused != l.topic.Paused {
 		l.lookNow()
 	}
 	l.topic = topic
@@ -169,7 +167,7 @@ func (l *leaser) plan(now time.Time) (p *part, ask engine.Ask, wait time.Duratio
 	if wait = longest; wait == 0 {
 		return nil, ask, 0
 	}
-	for _, p := range l.inTurn() {
+	for _, p := range l.parts {
 		one, until := l.planFor(p, ask, now, longest)
 		if until <= 0 {
 			return p, one, 0
@@ -222,7 +220,8 @@ func (l *leaser) beginCall(p *part, ask *engine.Ask, now time.Time) {
 	p.outcomes = append([]engine.Outcome(nil), p.outcomes[n:]...)
 	p.calls++
 	p.begun = now
-	l.turn = slices.Index(l.parts, p) + 1
+	i := slices.Index(l.parts, p)
+	l.parts = append(slices.Delete(l.parts, i, i+1), p)
 	l.promise(p, ask.Max)
 	if ask.Max > 0 && ask.OverdueBy == 0 {
 		poll := l.c.poll()

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -18,15 +20,17 @@ const (
 
 // part is a part of the engine, as far as a topic of this node is concerned. leaser.mu guards it.
 type part struct {
-	number int       // see engine.Parted; zero is the whole engine
-	gone   bool      // the engine no longer has it, and it has only outcomes to be told
-	idle   bool      // it has none of the slots to look at
-	look   time.Time // the latest time of the next look
-	clock  clock     // of the last answer
-	calls  int       // under way
-	begun  time.Time // when the last of them began
-	asked  int       // tasks asked for by them, as long as it is not silent
-	troubles
+	number  int       // see engine.Parted; zero is the whole engine
+	gone    bool      // the engine no longer has it, and it has only outcomes to be told
+	idle    bool      // it has none of the slots to look at
+	look    time.Time // the latest time of the next look
+	clock   clock     // of the last answer
+	calls   int       // under way
+	begun   time.Time // when the last of them began
+	asked   int       // tasks asked for by them, as long as it is not silent
+	until   time.Time // when it may be asked again after a failure; zero after an answer
+	failing error     // the first failure since an answer
+	backoff *backoff.ExponentialBackOff
 
 	outcomes []engine.Outcome // to be settled
 	first    time.Time        // when the first of outcomes was added
@@ -57,7 +61,7 @@ func (l *leaser) part(number int) *part {
 			return p
 		}
 	}
-	p := &part{number: number, idle: number > 0, troubles: newTroubles(number)}
+	p := &part{number: number, idle: number > 0, backoff: newBackoff(number)}
 	l.parts = append(l.parts, p)
 	return p
 }
@@ -89,15 +93,6 @@ func (l *leaser) renew(slots []int, now time.Time) {
 // others reports whether there are slots to look at in other parts than p. l.mu must be held.
 func (l *leaser) others(p *part) bool {
 	return slices.ContainsFunc(l.parts, func(other *part) bool { return other != p && !other.idle })
-}
-
-// inTurn returns the parts, those first that were not asked last. l.mu must be held.
-func (l *leaser) inTurn() []*part {
-	if len(l.parts) == 1 {
-		return l.parts
-	}
-	first := min(l.turn, len(l.parts))
-	return slices.Concat(l.parts[first:], l.parts[:first])
 }
 
 // asked returns for how many tasks parts are asked. l.mu must be held.

@@ -18,10 +18,7 @@ func (w *worker) spare(now time.Time) int {
 		return 0
 	}
 	spare := w.places - w.workers - w.asked()
-	if w.c.fairQueue.limit > 0 {
-		spare = min(spare, w.c.fairQueue.free())
-	}
-	return min(spare, w.tokens(now))
+	return min(spare, w.c.fairQueue.free(), w.tokens(now))
 }
 
 // foreign returns the slots of other nodes. w.mu must be held.

@@ -10,15 +10,18 @@ import (
 // run leases tasks until the worker ends, and then tries to settle the remaining outcomes.
 func (w *worker) run() {
 	w.serve()
-	w.settleRest(func(*part) bool { return true })
-	w.settleRest(func(p *part) bool { return p.failing == nil }) // of the last answers
+	w.settleRest(false)
+	w.settleRest(true) // of the last answers
 }
 
-// settleRest tries to settle the remaining outcomes of some parts, each once. All calls go at the same time: one that fails
-// holds up no other.
-func (w *worker) settleRest(of func(p *part) bool) {
+// settleRest tries to settle the remaining outcomes of all parts, or of those that answer, each once. All calls go at the same
+// time: one that fails holds up no other.
+func (w *worker) settleRest(answering bool) {
 	w.mu.Lock()
-	for _, p := range slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return !of(p) }) {
+	for _, p := range slices.Clone(w.parts) {
+		if answering && p.failing != nil {
+			continue
+		}
 		p.outcomes, p.untold = append(p.outcomes, p.untold...), nil
 		for len(p.outcomes) > 0 {
 			ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node}
@@ -32,12 +35,16 @@ func (w *worker) settleRest(of func(p *part) bool) {
 
 // prepare takes away what the worker may no longer run, and returns the slots to lease from.
 func (w *worker) prepare(now time.Time) (ask engine.Ask, longest time.Duration) {
-	select {
-	case <-w.ended:
+	if w.ended {
 		return ask, 0
-	default:
 	}
 	longest = w.c.poll()
+	if !w.kept.IsZero() && !now.Before(w.kept) {
+		w.keep(now)
+	}
+	if !w.kept.IsZero() {
+		longest = min(longest, w.kept.Sub(now))
+	}
 	if w.redeal(now) {
 		longest = min(longest, w.fresh.Sub(now))
 	}
@@ -111,8 +118,8 @@ func (w *worker) answer(p *part, ask engine.Ask, batch engine.Batch, err error, 
 	if w.places == 0 { // since the call
 		w.releaseQueue(0)
 	}
-	if len(w.held) > 0 && (w.pause == 0 || pauseFor(ask.Lease) < w.pause) {
-		signal(w.leases)
+	if len(w.held) > 0 {
+		w.keepAt(now.Add(pauseFor(ask.Lease)))
 	}
 	if w.asked() == 0 && !w.tries(nil) {
 		w.unclaim()

@@ -9,42 +9,41 @@ import (
 )
 
 // worker serves one topic on this node. It leases its due tasks for handlers, and settles their outcomes with the next
-// questions (leaser). A goroutine extends leases (keep): it sleeps until something is leased. Up to places goroutines run
-// handlers (work).
+// questions (leaser). Between them it extends the leases (keep). Up to places goroutines run handlers (work).
 type worker struct {
-	leases chan struct{} // has an element if keep must look at what was leased
-	ended  chan struct{} // closed to end run and keep
-	gone   sync.WaitGroup
+	gone sync.WaitGroup // of run, and of calls that extend leases
 
 	leaser // its mu guards the fields below
 
-	handler  Handler
-	owners   []string  // of the slots, by the last view; nil before the first one
-	since    time.Time // when the last of the slots came that did not count at once
-	slots    []int     // to ask for; nil means all
-	counted  []int     // those that count for limits of all nodes, until fresh
-	fresh    time.Time
-	handed   []int      // the slots that have gone to other nodes
-	handover time.Time  // until then these may not count there
-	places   int        // for handlers: see allowed
-	flow     flow       // for Config.Concurrency
-	rest     time.Time  // until then nothing is leased unless the node has room
-	queue    []*attempt // leased but not begun, the next first
-	limit    int        // the longest queue allowed
-	came     int        // tasks leased since it has changed
-	held     map[*attempt]struct{}
-	lost     map[*attempt]time.Time // handlers running without a lease, and since when
-	pause    time.Duration          // of keep; zero means until something is leased
-	hanging  int                    // hanging handlers without a place
-	crowded  bool                   // whether the log has said that too many handlers hang
-	workers  int                    // goroutines in work
-	busy     int                    // workers with an attempt
-	calls    map[string]int         // calls under way, by target
-	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
-	stopping bool
-	moved    time.Time // when a handler last began or ended
-	stuck    bool      // whether all handlers hang; if so, nothing is leased
-	hold     hold      // of tasks that can't be run now
+	handler   Handler
+	owners    []string  // of the slots, by the last view; nil before the first one
+	since     time.Time // when the last of the slots came that did not count at once
+	slots     []int     // to ask for; nil means all
+	counted   []int     // those that count for limits of all nodes, until fresh
+	fresh     time.Time
+	handed    []int      // the slots that have gone to other nodes
+	handover  time.Time  // until then these may not count there
+	places    int        // for handlers: see allowed
+	flow      flow       // for Config.Concurrency
+	rest      time.Time  // until then nothing is leased unless the node has room
+	queue     []*attempt // leased but not begun, the next first
+	limit     int        // the longest queue allowed
+	came      int        // tasks leased since it has changed
+	held      map[*attempt]struct{}
+	lost      map[*attempt]time.Time // handlers running without a lease, and since when
+	kept      time.Time              // when keep is next; zero while nothing is leased
+	extending bool                   // whether leases are being extended
+	hanging   int                    // hanging handlers without a place
+	crowded   bool                   // whether the log has said that too many handlers hang
+	workers   int                    // goroutines in work
+	busy      int                    // workers with an attempt
+	calls     map[string]int         // calls under way, by target
+	quiet     chan struct{}          // closed when workers is 0; nil if nobody waits for that
+	stopping  bool
+	ended     bool      // nothing more is asked for
+	moved     time.Time // when a handler last began or ended
+	stuck     bool      // whether all handlers hang; if so, nothing is leased
+	hold      hold      // of tasks that can't be run now
 }
 
 // attempt is a lease of this node.
@@ -68,12 +67,10 @@ type attempt struct {
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	w := &worker{
-		leases: make(chan struct{}, 1),
-		ended:  make(chan struct{}),
-		held:   make(map[*attempt]struct{}),
-		lost:   make(map[*attempt]time.Time),
-		calls:  make(map[string]int),
-		slots:  []int{}, // none before there is a view
+		held:  make(map[*attempt]struct{}),
+		lost:  make(map[*attempt]time.Time),
+		calls: make(map[string]int),
+		slots: []int{}, // none before there is a view
 	}
 	w.attach(c, topic.Name, w, new(sync.WaitGroup))
 	w.flow.worker = w
@@ -81,7 +78,6 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	w.fair.add(&w.flow)
 	w.change(topic, handler)
 	w.gone.Go(w.run)
-	w.gone.Go(w.keep)
 	return w
 }
 
