@@ -67,7 +67,7 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 
 // expired returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
 // whether it is one. Engines lease such a task once more: they leave its runs to the center.
-func expired(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
+func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time) (engine.Outcome, bool) {
 	if schedule == nil || one.Attempts <= attemptsOf(topic) {
 		return engine.Outcome{}, false
 	}

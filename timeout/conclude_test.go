@@ -64,9 +64,9 @@ func TestOnlyRunsOfPeriodicTasksExpire(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	for attempts, over := range map[int]bool{1: false, 3: false, 4: true, 5: true} {
 		one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: attempts}, Token: Token{Part: "p", Lease: 7}}
-		_, is := expired(topic, nil, one, now)
+		_, is := expired(topic, nil, &one, now)
 		require.False(t, is)
-		outcome, is := expired(topic, schedule, one, now)
+		outcome, is := expired(topic, schedule, &one, now)
 		require.Equal(t, over, is)
 		if over {
 			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)

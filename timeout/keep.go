@@ -9,56 +9,44 @@ import (
 )
 
 // keep extends leases when a third of their time has passed. It cancels the contexts of lost
-// attempts and gives up hanging handlers. It sleeps while there is no lease and no hanging handler.
-func (w *worker) keep() {
-	for {
-		lease, pause := w.leased()
-		var tick <-chan time.Time
-		if pause > 0 {
-			tick = time.After(pause)
-		}
-		select {
-		case <-tick:
-			w.extend(w.aging(time.Now()), lease)
-		case <-w.leases:
-		case <-w.ended:
-			return
-		}
+// attempts and gives up hanging handlers. w.mu must be held.
+func (w *worker) keep(now time.Time) {
+	w.kept = time.Time{}
+	if aging, lease := w.aging(now), w.topic.Lease; len(aging) > 0 {
+		w.extending = true
+		w.gone.Go(func() { w.extend(aging, lease) })
+	}
+	if len(w.held)+len(w.lost) > 0 {
+		w.keepAt(now.Add(pauseFor(w.topic.Lease)))
+	}
+	for a := range w.held { // the topic may have changed since
+		w.keepAt(now.Add(pauseFor(a.lease)))
 	}
 }
 
-// leased returns the length of the next leases, and the pause of keep: zero if there is nothing to keep. The topic may
-// have changed, so the present leases can have other lengths.
-func (w *worker) leased() (lease, pause time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	lease, w.pause = w.topic.Lease, 0
-	if len(w.held)+len(w.lost) > 0 {
-		w.pause = pauseFor(lease)
+// keepAt makes the worker keep its leases at that time at the latest. w.mu must be held.
+func (w *worker) keepAt(at time.Time) {
+	if w.kept.IsZero() || at.Before(w.kept) {
+		w.kept = at
 	}
-	for a := range w.held {
-		w.pause = min(w.pause, pauseFor(a.lease))
-	}
-	return lease, w.pause
 }
 
 // pauseFor returns the pause of keep beside a lease of that length.
 func pauseFor(lease time.Duration) time.Duration { return min(lease/6, time.Second) }
 
 // aging returns the attempts to extend. It loses attempts past their leases and abandons hanging
-// handlers.
+// handlers. w.mu must be held.
 func (w *worker) aging(now time.Time) []*attempt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.releaseHung(now)
+	limit := timeLimit(w.topic)
 	var aging []*attempt
 	for a := range w.held {
 		switch {
 		case !now.Before(a.until):
 			w.lose(a)
-		case w.hangs(a, now):
+		case limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease: // it runs a lease after its context has ended
 			w.abandon(a)
-		case !a.accepted && a.until.Sub(now) < a.lease*2/3:
+		case !a.accepted && !w.extending && a.until.Sub(now) < a.lease*2/3:
 			aging = append(aging, a)
 		}
 	}
@@ -78,13 +66,6 @@ func (w *worker) lose(a *attempt) {
 		w.lost[a] = time.Now()
 		a.cancel(ErrLeaseLost)
 	}
-}
-
-// hangs reports whether a handler still runs a lease after Topic.Timeout ended its context. w.mu
-// must be held.
-func (w *worker) hangs(a *attempt, now time.Time) bool {
-	limit := timeLimit(w.topic)
-	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
 }
 
 // abandon fails the attempt of a hanging handler and gives its place to another goroutine. w.mu
@@ -119,38 +100,21 @@ func (w *worker) giveUp(a *attempt) {
 	w.hire()
 }
 
-// extend extends leases. If the engine does not answer, they end at their old times.
+// extend extends leases. If the engine does not answer, they end at their old times. It may have shortened those of
+// attempts accepted meanwhile.
 func (w *worker) extend(aging []*attempt, lease time.Duration) {
-	if len(aging) == 0 {
-		return
-	}
-	tokens := tokensOf(aging)
 	ctx, cancel := context.WithTimeout(context.Background(), min(lease/3, engineTimeout))
 	defer cancel()
 	asked := time.Now()
-	held, err := w.c.engine.Extend(ctx, tokens, lease)
+	held, err := w.c.engine.Extend(ctx, tokensOf(aging), lease)
 	if err != nil {
-		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
+		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(aging), "err", err)
 	}
-	if accepted := w.extended(aging, held, err, asked, lease); len(accepted) > 0 {
-		w.gone.Go(func() { w.prolong(accepted...) }) // the other leases don't wait for it
-	}
-}
-
-func tokensOf(attempts []*attempt) []Token {
-	tokens := make([]Token, len(attempts))
-	for i, a := range attempts {
-		tokens[i] = a.Token
-	}
-	return tokens
-}
-
-// extended takes the answer to an extension. It returns the attempts accepted meanwhile: it may have shortened
-// their leases.
-func (w *worker) extended(aging []*attempt, held []bool, err error, asked time.Time, lease time.Duration) (accepted []*attempt) {
 	known, partial := err == nil, errors.Is(err, engine.ErrPartial)
+	var accepted []*attempt
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.extending = false
 	for i, a := range aging {
 		switch {
 		case a.accepted:
@@ -162,5 +126,15 @@ func (w *worker) extended(aging []*attempt, held []bool, err error, asked time.T
 			w.lose(a)
 		}
 	}
-	return accepted
+	if len(accepted) > 0 {
+		w.gone.Go(func() { w.prolong(accepted...) }) // the other leases don't wait for it
+	}
+}
+
+func tokensOf(attempts []*attempt) []Token {
+	tokens := make([]Token, len(attempts))
+	for i, a := range attempts {
+		tokens[i] = a.Token
+	}
+	return tokens
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -72,13 +70,24 @@ func shareOf(topic Topic, node string, owners []string) (places int, share float
 // the machine is suspended.
 func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Before(end.Round(0)) }
 
-// assign takes the owners of the topic's slots, by the view of a heartbeat that began at that time. ownersOf is asked with
-// the number of slots, and of those that had owners. It returns nil if the owners are as before. Without any owners the worker asks
-// for all slots. If it may have to wait for others, it waits so long.
-func (w *worker) assign(ownersOf func(slots, had int) []string, gone func(node string) bool, began time.Time, wait time.Duration) {
+// assign takes the owners of the topic's slots by the view of a heartbeat that began at that time. They are as before unless the
+// view has changed or the topic has grown. Without any owners the worker asks for all slots: so does that of a newer topic,
+// unless the heartbeat has just answered.
+func (w *worker) assign(view engine.View, began time.Time, answered, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, owners := time.Now(), ownersOf(w.topic.Slots, len(w.owners))
+	now, has, had := time.Now(), w.topic.Slots, len(w.owners)
+	var owners []string
+	if changed || has != had && (answered || had > 0) {
+		owners = view.Owners(w.name, has)
+	}
+	wait := max(w.c.cfg.TTL, view.TTL)
+	if len(view.Nodes) == 1 && view.Leader() == w.c.cfg.Node {
+		wait = 0 // there is nobody to wait for
+	}
+	gone := func(node string) bool {
+		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == node })
+	}
 	member := lasts(w.fresh, now) // else others may have counted this node out
 	if !member {
 		w.counted, w.since = nil, now
@@ -170,16 +179,7 @@ func (w *worker) deal(now time.Time) {
 	if fewer {
 		w.releaseQueue(places)
 	}
-	burst := burstOf(perSecond)
-	switch {
-	case math.IsInf(perSecond, 1):
-		w.limiter = nil
-	case w.limiter == nil:
-		w.limiter = rate.NewLimiter(rate.Limit(perSecond), burst)
-	case w.limiter.Limit() != rate.Limit(perSecond):
-		w.limiter.SetLimitAt(now, rate.Limit(perSecond))
-		w.limiter.SetBurstAt(now, burst)
-	}
+	w.setRate(perSecond, now)
 	w.hire()
 }
 
@@ -194,14 +194,6 @@ func (w *worker) redeal(now time.Time) bool {
 	}
 	w.deal(now)
 	return false
-}
-
-// burstOf returns how many tasks may begin at once: those of a tenth of a second, or one.
-func burstOf(perSecond float64) int {
-	if perSecond == 0 {
-		return 0
-	}
-	return max(int(min(perSecond, engine.MaxRate)/10), 1)
 }
 
 // releaseQueue hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be

@@ -407,6 +407,38 @@ func TestTheTasksOfACallerThatHasGoneAreHandedBack(t *testing.T) {
 	})
 }
 
+func TestTasksThatCanNotBeHandedBackComeWhenTheirLeasesEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := newShaky(t)
+		c, err := timeout.New(store, timeout.Config{})
+		require.NoError(t, err)
+		_, err = c.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true, Lease: 10 * time.Second})
+		require.NoError(t, err)
+		_, err = c.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1"})
+		require.NoError(t, err)
+		began := time.Now()
+		store.late.Store(int64(time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, err = c.Pull(ctx, timeout.Pull{Topic: "orders", Wait: time.Hour})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		store.down.Store(true)
+		pass(time.Second)
+		store.down.Store(false)
+		store.late.Store(0)
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(began), 2*time.Second, "nobody goes on trying")
+
+		other, err := timeout.New(store, timeout.Config{})
+		require.NoError(t, err)
+		leased, err := other.Pull(t.Context(), timeout.Pull{Topic: "orders", Wait: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, 2, leased[0].Attempts)
+		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
+		require.NoError(t, other.Close())
+	})
+}
+
 func TestPullsKeepTheRateAndThePauseOfTheTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := pullRig(t, timeout.Topic{Rate: 10})
