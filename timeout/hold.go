@@ -43,8 +43,8 @@ type hold struct {
 	lacking     time.Time // since when tasks of own slots are due and the node lacks the Caller of their own callbacks
 	lackingTill time.Time // when they are back
 
-	putOff []putOff  // the tasks put off, and not back
-	back   time.Time // see pace
+	putOff []putOff // the tasks put off, and not back
+	pacer  pacer    // of them
 
 	cursor  string    // of the page of waiting tasks to look at next
 	search  time.Time // when to look at it
@@ -246,7 +246,7 @@ func (w *worker) strand(a *attempt) {
 	if len(h.putOff) > 0 {
 		longest = max(longest, now.Sub(h.putOff[0].begun))
 	}
-	after := pace(&h.back, now, wait, longest)
+	after := h.pacer.after(now, wait, longest)
 	back := now.Add(after + wait)
 	switch {
 	case a.Callback == nil && back.After(h.until):

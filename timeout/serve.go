@@ -135,7 +135,7 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 	}
 	if room > 0 && !w.claims(now) {
 		if room = 0; len(p.outcomes) == 0 {
-			return engine.Ask{}, min(longest, trialClaim)
+			return engine.Ask{}, min(longest, trialTurn)
 		}
 	}
 	ask := w.askOf(p, now)
