@@ -26,13 +26,7 @@ type worker struct {
 	schedule *engine.Schedule // of Topic.Every; nil without it
 	unread   error            // why this node can't read Topic.Every; then it leases nothing
 	handler  Handler
-	owners   []string  // of the slots, by the last view; nil before the first one
-	since    time.Time // when the last of the slots came that did not count at once
-	slots    []int     // to ask for; nil means all
-	counted  []int     // those that count for limits of all nodes, until fresh
-	fresh    time.Time
-	handed   []int         // the slots that have gone to other nodes
-	handover time.Time     // until then these may not count there
+	share
 	places   int           // for handlers: see allowed
 	flow     flow          // for Config.Concurrency
 	rest     time.Time     // until then nothing is leased unless the node has room
@@ -83,7 +77,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		held:   make(map[*attempt]struct{}),
 		lost:   make(map[*attempt]time.Time),
 		calls:  make(map[string]int),
-		slots:  []int{}, // none before there is a view
+		share:  share{slots: []int{}, moves: make(map[int]time.Time)}, // none before there is a view
 	}
 	w.attach(c, topic.Name)
 	w.flow.worker = w

@@ -17,7 +17,7 @@ func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 	full := make([]*attempt, limit)
 	for name, w := range map[string]*worker{
 		"paused":    {topic: Topic{Paused: true}, places: limit},
-		"no slots":  {slots: []int{}, places: limit},
+		"no slots":  {share: share{slots: []int{}}, places: limit},
 		"no places": {},
 		"full":      {queue: full, places: limit},
 	} {
@@ -66,7 +66,7 @@ func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
 	topic := Topic{Name: "orders", Lease: time.Second}.WithDefaults()
 	w := &worker{
 		topic: topic, places: topic.Concurrency, limit: topic.Concurrency,
-		slots: []int{0, 1}, held: make(map[*attempt]struct{}),
+		share: share{slots: []int{0, 1}}, held: make(map[*attempt]struct{}),
 	}
 	p := lookingAt(&w.looks, Config{}.withDefaults(), time.Time{})
 	var late []bool
