@@ -38,8 +38,6 @@ type circuit struct {
 	until    time.Time  // no further trial before, while it is open
 	trials   int        // under way, without a result
 	turns    turns      // of the trials
-	claimant string     // the caller that leases a task for a trial, or empty
-	claimed  time.Time  // since when
 	pacer    pacer      // of the tasks put off that don't come back for a trial
 }
 
@@ -81,13 +79,6 @@ func (cs *circuits) of(name string) *circuit {
 	c := &circuit{failures: cs.failures, wait: cs.wait, answered: now}
 	cs.all[name] = c
 	return c
-}
-
-// known returns the circuit of that name, or nil if nothing is known of the target.
-func (cs *circuits) known(name string) *circuit {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return cs.all[name]
 }
 
 // forget forgets targets: those that are well; if too many are left, those with failures and a closed circuit; and if too many
@@ -136,7 +127,7 @@ func (c *circuit) succeed(now time.Time) {
 	}
 	c.age++
 	c.signal()
-	c.opened, c.until, c.claimant, c.pacer, c.turns.waiting = time.Time{}, time.Time{}, "", pacer{}, nil
+	c.opened, c.until, c.pacer, c.turns.waiting = time.Time{}, time.Time{}, pacer{}, nil
 }
 
 // fail opens the circuit after too many failures. c.mu must be held.
@@ -220,34 +211,12 @@ func (c *circuit) before(caller string) []*waiter {
 	return c.turns.before(caller, c.until, c.turnsEnd())
 }
 
-// mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
-func (c *circuit) mayCall(caller string, now time.Time) bool {
-	claimed := c.claimant != "" && c.claimant != caller && now.Sub(c.claimed) < trialTurn
-	return !claimed && !c.turnOf(caller, now).After(now)
-}
-
-// claim reports whether a caller may lease a task for a call now. The trial of an open circuit is its own for
-// trialTurn, unless it gives it back.
-func (c *circuit) claim(caller string, now time.Time) bool {
+// pass ends the turn of a worker that has nothing to call.
+func (c *circuit) pass(caller string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mayCall(caller, now) {
-		return false
-	}
-	if !c.opened.IsZero() {
-		c.claimant, c.claimed = caller, now
-	}
-	return true
-}
-
-// unclaim gives a claim back: there was nothing to call.
-func (c *circuit) unclaim(caller string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.claimant == caller {
-		c.claimant = ""
+	if w := c.turns.quit(caller); w != nil && !w.back.Before(c.until) {
 		c.signal()
-		c.turns.quit(caller)
 	}
 }
 
@@ -265,7 +234,7 @@ func (c *circuit) enter(caller string) *visit {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mayCall(caller, now) {
+	if c.turnOf(caller, now).After(now) {
 		return nil
 	}
 	if c.calls == 0 {
@@ -274,8 +243,7 @@ func (c *circuit) enter(caller string) *visit {
 	c.calls++
 	v := &visit{circuit: c, caller: caller, trial: !c.opened.IsZero(), age: c.age}
 	if v.trial {
-		c.claimant = ""
-		c.turns.serve(caller, now)
+		c.turns.serve(caller, c.before(caller), now)
 		c.until = now.Add(max(c.wait, trialLast) << min(c.trials, maxTrials))
 		c.trials++
 	}
@@ -348,10 +316,11 @@ func (c *circuit) putOff(caller string, now time.Time) time.Duration {
 	longest := c.wait
 	if !c.opened.IsZero() {
 		longest = max(longest, now.Sub(c.opened))
-		w, at := c.turns.join(caller, now), c.turnOf(caller, now)
-		if at.After(now) && !w.back.After(now) && w.isNear(c.before(caller)) {
-			w.back = at
-			return at.Sub(now)
+		w, at, before := c.turns.join(caller, now), c.turnOf(caller, now), c.before(caller)
+		if at.After(now) && !w.back.After(now) && w.isNear(before) {
+			apart := max(c.turnsEnd().Sub(at), 0) / waitersNear // those before may have no task by then
+			w.back = at.Add(apart * time.Duration(min(len(before), waitersNear)))
+			return w.back.Sub(now)
 		}
 	}
 	return c.pacer.after(now, c.wait, longest)

@@ -109,23 +109,20 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		wakeup := make(chan struct{}, 1)
 		var order []string
 		for range 9 { // each waits for its turn, as soon as it comes
-			next, first := "", time.Time{}
 			for _, caller := range []string{"a", "b", "c"} {
 				at, open := c.turn(caller, wakeup, time.Now())
 				require.True(t, open)
-				if first.IsZero() || at.Before(first) {
-					first = at
-				}
+				require.Equal(t, c.until.Add(time.Millisecond), at)
 			}
-			time.Sleep(time.Until(first))
+			time.Sleep(time.Until(c.until.Add(time.Millisecond)))
+			next := ""
 			for _, caller := range []string{"c", "b", "a"} {
-				if c.claim(caller, time.Now()) {
-					require.Empty(t, next)
+				if at, _ := c.turn(caller, wakeup, time.Now()); !at.After(time.Now()) {
+					require.Empty(t, next, "%s has its turn, too", caller)
 					next = caller
+				} else {
+					require.Nil(t, c.enter(caller))
 				}
-			}
-			for _, other := range []string{"a", "b", "c"} {
-				require.Equal(t, other == next, c.claim(other, time.Now()), "%s while %s claims", other, next)
 			}
 			v := c.enter(next)
 			require.NotNil(t, v)
@@ -137,14 +134,25 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		}
 		require.Equal(t, []string{"a", "b", "c", "a", "b", "c", "a", "b", "c"}, order)
 
-		time.Sleep(time.Minute)
-		require.True(t, c.claim("b", time.Now()))
-		c.unclaim("b") // nothing was due
-		require.True(t, c.claim("c", time.Now()))
+		for _, caller := range []string{"a", "b", "c"} {
+			c.turn(caller, wakeup, time.Now())
+		}
+		time.Sleep(time.Until(c.until.Add(time.Millisecond)))
+		hasTurn := func(caller string) bool {
+			at, _ := c.turn(caller, wakeup, time.Now())
+			return !at.After(time.Now())
+		}
+		<-wakeup
+		require.True(t, hasTurn("a"))
+		require.False(t, hasTurn("b"))
+		c.pass("a") // nothing was due
+		<-wakeup
+		require.True(t, hasTurn("b"))
+		require.False(t, hasTurn("a"), "it has had its turn")
+		require.False(t, hasTurn("c"))
 		time.Sleep(2 * trialTurn) // it hangs
 		v := c.enter("a")
 		require.NotNil(t, v)
-		<-wakeup
 		at, open := c.turn("b", wakeup, time.Now())
 		require.True(t, open)
 		require.Greater(t, time.Until(at), time.Second)
@@ -152,6 +160,57 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		<-wakeup
 		_, open = c.turn("b", wakeup, time.Now())
 		require.False(t, open)
+	})
+}
+
+func TestAWorkerThatHasNothingToTryWakesTheOthersOnceForEachTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openCircuit(t)
+		idle, other := make(chan struct{}, 1), make(chan struct{}, 1)
+		for range 3 {
+			c.turn("idle", idle, time.Now())
+			c.turn("other", other, time.Now())
+			time.Sleep(c.wait + trialTurn)
+			c.pass("idle")
+			require.Len(t, other, 1)
+			<-other
+			for range 3 {
+				c.turn("idle", idle, time.Now())
+				c.pass("idle")
+			}
+			require.Empty(t, other)
+			c.enter("other").leave(errors.New("answer 500"))
+		}
+	})
+}
+
+func TestACallerThatMissesItsTurnWaitsForTheNextRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openCircuit(t)
+		wakeup := make(chan struct{}, 1)
+		for range 3 {
+			late := 0
+			for range 2 {
+				for _, caller := range []string{"never", "a", "b"} {
+					c.turn(caller, wakeup, time.Now())
+				}
+				time.Sleep(time.Until(c.until.Add(time.Millisecond)))
+				began := time.Now()
+				for time.Since(began) <= trialTurn {
+					if v := c.enter("a"); v != nil {
+						v.leave(errors.New("answer 500"))
+					} else if v := c.enter("b"); v != nil {
+						v.leave(errors.New("answer 500"))
+					} else {
+						late++
+						time.Sleep(trialTurn)
+						continue
+					}
+					break
+				}
+			}
+			require.Equal(t, 1, late)
+		}
 	})
 }
 

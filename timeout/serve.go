@@ -133,11 +133,6 @@ func (w *worker) planFor(p *part, now time.Time, longest time.Duration) (engine.
 	default:
 		return engine.Ask{}, longest
 	}
-	if room > 0 && !w.claims(now) {
-		if room = 0; len(p.outcomes) == 0 {
-			return engine.Ask{}, min(longest, trialTurn)
-		}
-	}
 	ask := w.askOf(p, now)
 	ask.Max = room
 	p.asked += room
@@ -187,7 +182,7 @@ func (w *worker) ask(p *part, ask engine.Ask) {
 		p.again = now.Add(untoldRest)
 	case err != nil:
 		if ask.Max > 0 {
-			w.unclaim()
+			w.passes()
 		}
 		p.look = time.Time{} // as soon as troubles allow it
 		p.outcomes = append(ask.Settle, p.outcomes...)
@@ -259,7 +254,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 		w.limiter.ReserveN(now, len(batch.Leased))
 	}
 	if w.asked() == 0 && !w.tries(nil) {
-		w.unclaim()
+		w.passes()
 	}
 	w.hire()
 	if ask.OverdueBy > 0 {

@@ -25,7 +25,7 @@ type waiter struct {
 }
 
 const (
-	// waitersMost is how many waiters are remembered. Then those are forgotten that are not about to come.
+	// waitersMost is how many waiters are remembered. Then those that are not about to come are forgotten.
 	waitersMost = 1000
 
 	// waitersNear is for about how many callers a task comes back for the next trial.
@@ -54,7 +54,7 @@ func (t *turns) join(caller string, now time.Time) *waiter {
 		}
 	}
 	if len(t.waiting) >= waitersMost {
-		t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool { return w.wakeup == nil && now.Sub(w.back) > trialTurn })
+		t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool { return now.Sub(w.back) > trialTurn })
 	}
 	w := &waiter{caller: caller, group: group, since: since}
 	t.waiting = append(t.waiting, w)
@@ -66,20 +66,26 @@ func (t *turns) sort() {
 	slices.SortStableFunc(t.waiting, func(a, b *waiter) int { return a.since.Compare(b.since) })
 }
 
-// quit takes a caller out that has had its turn.
-func (t *turns) quit(caller string) {
-	t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool { return w.caller == caller })
+// quit takes a caller out, and returns its waiter, or nil.
+func (t *turns) quit(caller string) *waiter {
+	i := slices.IndexFunc(t.waiting, func(w *waiter) bool { return w.caller == caller })
+	if i < 0 {
+		return nil
+	}
+	w := t.waiting[i]
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	return w
 }
 
-// serve notes the trial of a caller. It is well again when that succeeds.
-func (t *turns) serve(caller string, now time.Time) {
-	group := t.join(caller, now).group
+// serve notes the trial of a caller. It is well again when that succeeds. Those whose turn came before have missed it.
+func (t *turns) serve(caller string, missed []*waiter, now time.Time) {
+	missed = append(missed, t.join(caller, now))
 	t.quit(caller)
 	for _, w := range t.waiting {
-		switch w.group {
-		case group:
+		switch {
+		case slices.ContainsFunc(missed, func(m *waiter) bool { return m.group == w.group }):
 			w.since = now
-		case wellGroup:
+		case w.group == wellGroup:
 			w.since = time.Time{}
 		}
 	}
