@@ -107,10 +107,9 @@ func (d *dispatcher) room(p *part, now time.Time) (tasks int, overdue time.Durat
 }
 
 // begins numbers a look. It is at all slots, whoever owns them: another node may have no request.
-func (d *dispatcher) begins(p *part, _ *engine.Ask, _ time.Time) bool {
+func (d *dispatcher) begins(p *part, _ *engine.Ask, _ time.Time) {
 	d.begun++
 	p.looking = d.begun
-	return true
 }
 
 // answer hands out the leased tasks, and hands back those that nobody gets.

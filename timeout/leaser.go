@@ -69,8 +69,8 @@ type consumer interface {
 	// due for that long.
 	room(p *part, now time.Time) (tasks int, overdue time.Duration)
 
-	// begins reports whether to ask a part for tasks after all, and completes the question.
-	begins(p *part, ask *engine.Ask, now time.Time) bool
+	// begins completes a question for tasks.
+	begins(p *part, ask *engine.Ask, now time.Time)
 
 	// answer takes the answer to a question that was asked at that time. It calls endCall.
 	answer(p *part, ask engine.Ask, batch engine.Batch, err error, asked time.Time)
@@ -204,10 +204,8 @@ func (l *leaser) planFor(p *part, ask engine.Ask, now time.Time, longest time.Du
 			return ask, wait
 		}
 	}
-	if ask.Max > 0 && !l.consumer.begins(p, &ask, now) {
-		if ask.Max = 0; len(p.outcomes) == 0 {
-			return ask, min(longest, trialClaim)
-		}
+	if ask.Max > 0 {
+		l.consumer.begins(p, &ask, now)
 	}
 	l.beginCall(p, &ask, now)
 	return ask, 0

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -21,6 +22,15 @@ import (
 //
 // So a part of the limits may be unused for a TTL after a node has come. More than the limits may be in use if a node comes
 // and goes between two heartbeats of another, until that one's next heartbeat.
+
+// ownership is a worker's part of the slots. worker.mu guards it.
+type ownership struct {
+	owners []string          // of all slots, by the last view; nil before the first one
+	slots  []int             // to ask for; nil means all
+	moves  map[int]time.Time // when slots changed hands that may not count for their owners yet, be it this node or another
+	wait   time.Duration     // for how long they may not
+	fresh  time.Time         // until when the other slots of this node count
+}
 
 // allowed returns how many tasks of a topic a node may run at the same time, and how many it may
 // begin in a second: by the topic's limits of a node, and the parts of those for all nodes that
@@ -76,7 +86,7 @@ func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Bef
 func (w *worker) assign(view engine.View, began time.Time, answered, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, has, had := time.Now(), w.topic.Slots, len(w.owners)
+	has, had := w.topic.Slots, len(w.owners)
 	var owners []string
 	if changed || has != had && (answered || had > 0) {
 		owners = view.Owners(w.name, has)
@@ -88,46 +98,50 @@ func (w *worker) assign(view engine.View, began time.Time, answered, changed boo
 	gone := func(node string) bool {
 		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == node })
 	}
-	member := lasts(w.fresh, now) // else others may have counted this node out
-	if !member {
-		w.counted, w.since = nil, now
+	w.own(owners, gone, began, wait)
+}
+
+// own takes the owners of the slots, or nil if they are as before. Slots that change hands may not count for wait. w.mu must be
+// held.
+func (w *worker) own(owners []string, gone func(node string) bool, began time.Time, wait time.Duration) {
+	now := time.Now()
+	member := lasts(w.fresh, now)
+	if !member { // others may have counted this node out
+		for _, slot := range w.slots {
+			w.moves[slot] = now
+		}
 	}
 	if w.owners == nil || owners != nil && !slices.Equal(owners, w.owners) {
 		w.trade(owners, member && !contended(w.topic, w.c.cfg.Node, w.owners, owners, gone), now)
-		w.handover = now.Add(wait + wait/2) // until the last of the nodes counts its slots
 	}
-	if wait == 0 || began.Sub(w.since) >= wait {
-		w.counted = w.slots
-	}
+	w.wait = wait
+	maps.DeleteFunc(w.moves, func(slot int, at time.Time) bool {
+		_, own := slices.BinarySearch(w.slots, slot)
+		return wait == 0 || own && began.Sub(at) >= wait
+	})
 	w.fresh = began.Add(w.c.cfg.TTL)
 	w.deal(now)
 }
 
 // trade takes other owners. New slots count at once, or later. w.mu must be held.
 func (w *worker) trade(owners []string, atOnce bool, now time.Time) {
-	if !now.Before(w.handover) {
-		w.handed = nil
+	moves := make(map[int]time.Time)
+	for slot, owner := range owners {
+		before := slot & (len(w.owners) - 1) // there may be more slots now
+		switch at, moved := w.moves[before]; {
+		case w.owners == nil || w.owners[before] != owner:
+			if owner != w.c.cfg.Node || !atOnce {
+				moves[slot] = now
+			}
+		case moved:
+			moves[slot] = at
+		}
 	}
-	var slots, counted []int
+	var slots []int
 	if owners != nil {
 		slots = engine.SlotsOf(owners, w.c.cfg.Node)
 	}
-	for slot, owner := range owners {
-		former, before := "", slot&(len(w.owners)-1) // there may be more slots now
-		if w.owners != nil {
-			former = w.owners[before]
-		}
-		mine, changed := owner == w.c.cfg.Node, former != owner
-		switch _, had := slices.BinarySearch(w.counted, before); {
-		case mine && (had || atOnce && changed):
-			counted = append(counted, slot)
-		case mine && changed:
-			w.since = now
-		case !mine && changed && w.owners != nil:
-			w.handed = append(w.handed, slot)
-		}
-	}
-	w.owners, w.slots, w.counted, w.renewed = owners, slots, counted, time.Time{}
+	w.owners, w.slots, w.moves, w.renewed = owners, slots, moves, time.Time{}
 	w.drained()
 	w.lookNow()
 }
@@ -141,12 +155,27 @@ func (w *worker) disown() {
 }
 
 // wanted returns the slots to ask for. While slots with a limit for all nodes change hands, they may not count for the
-// new owners yet, so the others ask for them, too. w.mu must be held.
+// new owners yet, so the others ask for them, too, until the last of the nodes counts its own. w.mu must be held.
 func (w *worker) wanted(now time.Time) []int {
-	if w.slots == nil || !limited(w.topic) || !now.Before(w.handover) {
+	if w.slots == nil || !limited(w.topic) || len(w.moves) == 0 {
 		return w.slots
 	}
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.slots, w.handed))))
+	wanted := slices.Clone(w.slots)
+	for slot, at := range w.moves {
+		if now.Before(at.Add(w.wait + w.wait/2)) {
+			wanted = append(wanted, slot)
+		}
+	}
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
+}
+
+// counted returns the slots that count. worker.mu must be held.
+func (s *ownership) counted(now time.Time) []int {
+	if !lasts(s.fresh, now) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.slots), func(slot int) bool { return !s.moves[slot].IsZero() })
 }
 
 // placesOf returns the places of some slots if all slots together have limit places. The places of the first k slots, in
@@ -165,11 +194,7 @@ func placesOf(limit, all int, slots []int) (places int) {
 
 // deal fits the worker to its topic and its slots. w.mu must be held.
 func (w *worker) deal(now time.Time) {
-	counted := w.counted
-	if !lasts(w.fresh, now) {
-		counted = nil
-	}
-	places, perSecond := allowed(w.topic, counted)
+	places, perSecond := allowed(w.topic, w.counted(now))
 	fewer := places < w.places
 	if places != w.places {
 		w.places = places

@@ -65,12 +65,11 @@ func (w *worker) prepare(now time.Time) (ask engine.Ask, longest time.Duration) 
 }
 
 // begins makes a rescue a question about the slots of other nodes.
-func (w *worker) begins(p *part, ask *engine.Ask, now time.Time) bool {
+func (w *worker) begins(p *part, ask *engine.Ask, now time.Time) {
 	if p.rescued = ask.OverdueBy > 0; p.rescued {
 		p.rescue = now.Add(w.rescueWait())
 		ask.Slots = w.foreign()
 	}
-	return w.claims(now)
 }
 
 // answer queues the leased tasks.
@@ -84,7 +83,7 @@ func (w *worker) answer(p *part, ask engine.Ask, batch engine.Batch, err error, 
 		return
 	}
 	if !answered {
-		w.unclaim()
+		w.passes()
 		return
 	}
 	if w.topic.Pull { // nobody calls the targets
@@ -122,7 +121,7 @@ func (w *worker) answer(p *part, ask engine.Ask, batch engine.Batch, err error, 
 		w.keepAt(now.Add(pauseFor(ask.Lease)))
 	}
 	if w.asked() == 0 && !w.tries(nil) {
-		w.unclaim()
+		w.passes()
 	}
 	w.hire()
 }

@@ -15,14 +15,8 @@ type worker struct {
 
 	leaser // its mu guards the fields below
 
-	handler   Handler
-	owners    []string  // of the slots, by the last view; nil before the first one
-	since     time.Time // when the last of the slots came that did not count at once
-	slots     []int     // to ask for; nil means all
-	counted   []int     // those that count for limits of all nodes, until fresh
-	fresh     time.Time
-	handed    []int      // the slots that have gone to other nodes
-	handover  time.Time  // until then these may not count there
+	handler Handler
+	ownership
 	places    int        // for handlers: see allowed
 	flow      flow       // for Config.Concurrency
 	rest      time.Time  // until then nothing is leased unless the node has room
@@ -67,10 +61,10 @@ type attempt struct {
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	w := &worker{
-		held:  make(map[*attempt]struct{}),
-		lost:  make(map[*attempt]time.Time),
-		calls: make(map[string]int),
-		slots: []int{}, // none before there is a view
+		held:      make(map[*attempt]struct{}),
+		lost:      make(map[*attempt]time.Time),
+		calls:     make(map[string]int),
+		ownership: ownership{slots: []int{}, moves: make(map[int]time.Time)}, // none before there is a view
 	}
 	w.attach(c, topic.Name, w, new(sync.WaitGroup))
 	w.flow.worker = w

@@ -18,7 +18,7 @@ func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 	full := make([]*attempt, limit)
 	for name, w := range map[string]*worker{
 		"paused":    {leaser: leaser{topic: Topic{Paused: true}}, places: limit},
-		"no slots":  {slots: []int{}, places: limit},
+		"no slots":  {ownership: ownership{slots: []int{}}, places: limit},
 		"no places": {},
 		"full":      {queue: full, places: limit},
 	} {
@@ -67,7 +67,7 @@ func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
 	topic := Topic{Name: "orders", Lease: time.Second}.WithDefaults()
 	w := &worker{
 		leaser: leaser{topic: topic}, places: topic.Concurrency, limit: topic.Concurrency,
-		slots: []int{0, 1}, held: make(map[*attempt]struct{}),
+		ownership: ownership{slots: []int{0, 1}}, held: make(map[*attempt]struct{}),
 	}
 	p := lookingAt(&w.leaser, w, Config{}.withDefaults(), time.Time{})
 	var late []bool
