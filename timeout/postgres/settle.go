@@ -119,29 +119,16 @@ func clean(text string) string {
 
 // Extend implements engine.Engine.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	held := make([]bool, len(tokens))
-	err := chunks(len(tokens), nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) engine.Key { return tokens[from+i].Key })
-		if err != nil || len(rounds) == 0 {
-			return err
+	key := func(i int) engine.Key { return tokens[i].Key }
+	return inRounds(ctx, e, e.direct(), "extending leases", len(tokens), key, nil, func(held []bool, b *pgx.Batch, ts targets, _ bool) {
+		topics, ids := ts.columns()
+		leases, which := make([]int64, len(ts)), make([]int, len(ts))
+		for i, t := range ts {
+			leases[i], which[i] = tokens[t.index].Lease, t.index
+			t.topic.frontier.leases(engine.CeilMillis(lease))
 		}
-		return e.transact(ctx, "extending leases", func(b *pgx.Batch) {
-			clear(held[from:to])
-			for _, ts := range rounds {
-				topics, ids := ts.columns()
-				leases, which := make([]int64, len(ts)), make([]int, len(ts))
-				for i, t := range ts {
-					leases[i], which[i] = tokens[from+t.index].Lease, from+t.index
-					t.topic.frontier.leases(engine.CeilMillis(lease))
-				}
-				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
-			}
-		})
+		b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return held, nil
 }
 
 // Executions implements engine.Log. The log gets an attempt when it is settled, except for a
