@@ -38,12 +38,12 @@ type Engine struct {
 
 	notifier *notifier
 	topics   topics
-	counts   counts
 	inserts  insertOnly
 	full     atomic.Pointer[time.Time] // when the server last had no room, or nil
 
-	mu       sync.Mutex // guards the fields below, and the beginning of a part against Close
-	surveyAt time.Time  // next survey by Maintain
+	mu       sync.Mutex        // guards the fields below, and the beginning of a part against Close
+	surveyAt time.Time         // next survey by Maintain
+	counted  map[int32]counted // by number of the topic: one made anew has another
 }
 
 var (
@@ -58,7 +58,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e := &Engine{pool: pool, freed: make(chan struct{}, 1), listen: listen, schema: schema, sql: newStatements(schema)}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
-	e.counts.known = make(map[int32]count)
+	e.counted = make(map[int32]counted)
 	e.notifier = &notifier{topics: make(map[string]struct{}), wakeup: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e

@@ -40,12 +40,11 @@ func (e *Engine) set(ctx context.Context, exec executor, tasks []engine.Task) ([
 // queueSet adds a statement to set tasks. With IfAbsent it may leave a task as it is, but locks it.
 // A second statement reads these tasks.
 func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, ts targets, answers []engine.Answer) {
-	c := newColumns(tasks, ts)
 	statement := e.sql.Set
 	if !exec.foreign && e.inserts.likely(len(ts)) {
 		statement = e.sql.Insert
 	}
-	batch.Queue(statement, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
+	batch.Queue(statement, columns(tasks, ts)...).Query(func(rows pgx.Rows) error {
 		return readSet(rows, ts, answers)
 	})
 	var careful targets
@@ -70,42 +69,33 @@ func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, 
 	}))
 }
 
-// columns are tasks as the arguments of a statement.
-type columns struct {
-	topics     []int32
-	ids        []string
-	slots      []int16
-	due, after []int64 // due is -1 for none
-	absent     []bool
-	callbacks  []*string
-	payloads   [][]byte
-}
-
-func newColumns(tasks []engine.Task, ts targets) columns {
+// columns returns tasks as the arguments of a statement: see given.sql.
+func columns(tasks []engine.Task, ts targets) []any {
 	n := len(ts)
-	c := columns{slots: make([]int16, n), due: make([]int64, n), after: make([]int64, n), absent: make([]bool, n)}
-	c.topics, c.ids = ts.columns()
+	slots, due, after, absent := make([]int16, n), make([]int64, n), make([]int64, n), make([]bool, n)
+	var callbacks []*string // nil if no task has one
+	var payloads [][]byte   // nil if no task has one
 	for i, t := range ts {
 		task := &tasks[t.index]
-		c.slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
-		c.due[i], c.after[i] = when(task.Due, task.After)
-		c.absent[i] = task.IfAbsent
-		// A column of payloads or callbacks stays nil if no task has one.
+		slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
+		due[i], after[i] = when(task.Due, task.After)
+		absent[i] = task.IfAbsent
 		if task.Payload != nil {
-			if c.payloads == nil {
-				c.payloads = make([][]byte, n)
+			if payloads == nil {
+				payloads = make([][]byte, n)
 			}
-			c.payloads[i] = task.Payload
+			payloads[i] = task.Payload
 		}
 		if from := origin.Of(task); from != "" {
-			if c.callbacks == nil {
-				c.callbacks = make([]*string, n)
+			if callbacks == nil {
+				callbacks = make([]*string, n)
 			}
 			kept := from // from itself would be allocated for each task
-			c.callbacks[i] = &kept
+			callbacks[i] = &kept
 		}
 	}
-	return c
+	topics, ids := ts.columns()
+	return []any{topics, ids, slots, due, after, absent, callbacks, payloads}
 }
 
 // when returns an action time for a statement: at is in milliseconds since the epoch. If it is -1,

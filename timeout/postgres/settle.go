@@ -58,9 +58,9 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(setFound(settled, gone))
 	}
 	if len(stays) > 0 {
-		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.newRun, c.failures, c.started, c.took, t.Retain > 0).Query(setFound(settled, stays))
+		args := append(append([]any{t.no, ids, leases}, ends(outcomes, stays)...), t.Retain > 0)
+		b.Queue(e.sql.Settle, args...).Query(setFound(settled, stays))
 	}
 }
 
@@ -84,28 +84,22 @@ func setFound(found []bool, which []int) func(pgx.Rows) error {
 	}
 }
 
-// ends are outcomes as the arguments of a statement.
-type ends struct {
-	as                        []int16
-	due, after, started, took []int64
-	release, newRun           []bool
-	failures                  []string
-}
-
-func newEnds(outcomes []settlement, which []int) ends {
+// ends returns outcomes as arguments of a statement: see settle.sql.
+func ends(outcomes []settlement, which []int) []any {
 	n := len(which)
-	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]bool, n), make([]string, n)}
+	as, release, newRun, failures := make([]int16, n), make([]bool, n), make([]bool, n), make([]string, n)
+	due, after, started, took := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
-		c.release[k] = o.Release && o.As == engine.Pending && !o.NewRun
-		c.due[k], c.after[k] = when(o.Due, o.After)
-		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
+		as[k], newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
+		release[k] = o.Release && o.As == engine.Pending && !o.NewRun
+		due[k], after[k] = when(o.Due, o.After)
+		failures[k], took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
-			c.started[k] = o.Started.UnixMicro()
+			started[k] = o.Started.UnixMicro()
 		}
 	}
-	return c
+	return []any{as, due, after, release, newRun, failures, started, took}
 }
 
 // clean returns text as PostgreSQL can keep it: U+FFFD stands for each NUL, and for each run of
