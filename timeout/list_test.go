@@ -30,7 +30,7 @@ func (e *listing) List(ctx context.Context, query engine.Query) (engine.Page, er
 
 func TestACenterListsTasksWithoutTheirPayloads(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		inner, err := memory.New(coarse)
+		inner, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, inner.Close()) })
 		e := &listing{Engine: inner}

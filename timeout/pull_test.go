@@ -255,7 +255,7 @@ func TestIdlePullsShareOneLook(t *testing.T) {
 		defer store.Close()
 		counted := &countingEngine{Engine: store}
 		r := rigOn(t, counted, timeout.Config{})
-		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true})
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true, Lease: time.Hour}) // none ends meanwhile
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		var got atomic.Int32
@@ -551,7 +551,7 @@ func TestAPulledTaskOfAScheduleWaitsForItsNextTime(t *testing.T) {
 
 func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{All: true}).pulled(timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
+		r := newRig(t, timeout.Config{All: true}).pulled(timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
 		r.set("1", 0)
 		first := r.pull(1, time.Minute)[0]
 		second := r.pull(1, time.Minute)[0]

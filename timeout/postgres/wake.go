@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,10 +74,7 @@ func (h *notifier) tell(topics ...string) {
 func (h *notifier) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	names := make([]string, 0, len(h.topics))
-	for name := range h.topics {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(h.topics))
 	clear(h.topics)
 	return names
 }
