@@ -270,7 +270,7 @@ func TestBadRequests(t *testing.T) {
 		{one, `{"after":1h}`, 400, `no JSON at byte 11`},
 		{one, "{\"payload\":\"\xff\"}", 400, `not UTF-8`},
 		{one, `{"afer":"1h"}`, 400, `unknown field "afer"`},
-		{one, `{"after":"1 parsec"}`, 400, `duration "1 parsec", must be as 1m30s`},
+		{one, `{"after":"1 parsec"}`, 400, `duration "1 parsec", must be as 1m30s or 2d, or a number of milliseconds`},
 		{one, `{"after":"-1s"}`, 400, `invalid argument: after -1s of t/a, must not be negative`},
 		{one, `{"after":1.5}`, 400, `duration 1.5, must be a string or a whole number of milliseconds`},
 		{one, `{"after":9223372036854775807}`, 400, `duration of 9223372036854775807 ms, must be at most 9223372036854 ms`},

@@ -121,7 +121,7 @@ func TestTopicsFromAShell(t *testing.T) {
 	exit, _, stderr := s.run("topic", "mail")
 	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, `topic "mail"`)
-	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "48h", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
+	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "2d", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
 	changed := squeezed(s.ok("topic", "mail", "-retries", "3", "-every", "10m", "-global-concurrency", "32"))
 	for _, kept := range []string{"slots 16", "lease 1m0s", "rate 2.5", "retain-dead 48h0m0s", "max-dead 7", "retries 3", "priority 1", "every 10m", "global-concurrency 32", "global-rate 0", "http://example.com/"} {
 		require.Contains(t, changed, kept, "what is not said stays")
@@ -256,8 +256,8 @@ func TestBadCommands(t *testing.T) {
 		"set":                              `set with the words [], must be: timeoutd set TOPIC ID`,
 		"set a b c":                        `set with the words ["a" "b" "c"]`,
 		"set a b -after":                   "set: flag needs an argument: -after",
-		"set a b -after tomorrow":          `must be a duration such as 1m30s`,
-		"set a b -after -1s":               `must be a duration such as 1m30s, and not negative`,
+		"set a b -after tomorrow":          `must be a duration such as 1m30s or 2d`,
+		"set a b -after -1s":               `must be a duration such as 1m30s or 2d, and not negative`,
 		"set a b -due tomorrow":            `action time "tomorrow", must be as 2026-01-02T15:04:05Z`,
 		"set a b -due 1796000000":          `seconds since 1970 and 1970-01-21T18:53:20Z as milliseconds: milliseconds?`,
 		"move a b -due 1796000000":         `milliseconds?`,

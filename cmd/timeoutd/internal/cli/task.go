@@ -19,12 +19,26 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// durationFlag adds a flag with a duration.
+// duration is the value of a flag. It may have days.
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(s string) (err error) {
+	parsed, err := engine.ParseDuration(s)
+	if err != nil {
+		return errors.New("must be a duration such as 1m30s or 2d")
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+// durationFlag adds a flag with a duration that is not negative.
 func durationFlag(flags *flag.FlagSet, name, usage string, set func(*time.Duration)) {
 	flags.Func(name, usage, func(s string) error {
-		d, err := time.ParseDuration(s)
-		if err != nil || d < 0 {
-			return fmt.Errorf("must be a duration such as 1m30s, and not negative")
+		var d time.Duration
+		if err := (*duration)(&d).Set(s); err != nil || d < 0 {
+			return errors.New("must be a duration such as 1m30s or 2d, and not negative")
 		}
 		set(&d)
 		return nil
