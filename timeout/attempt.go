@@ -83,7 +83,8 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	err := protect(func() error { return calls.Call(ctx, a.Task, call) })
+	attempt := w.c.cfg.wrapped(func(ctx context.Context, task Task) error { return calls.Call(ctx, task, call) })
+	err := protect(func() error { return attempt(ctx, a.Task) })
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
 	case isAccepted(err), again, errors.Is(err, ErrAnswered):
