@@ -74,10 +74,11 @@ func TestTheErrorOfMiddlewareIsThatOfTheAttempt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		forgiving := func(next timeout.Handler) timeout.Handler {
 			return func(ctx context.Context, task timeout.Task) error {
-				switch err := next(ctx, task); {
-				case task.ID == "forgiven":
+				err := next(ctx, task)
+				switch task.ID {
+				case "forgiven":
 					return nil
-				case task.ID == "panics":
+				case "panics":
 					panic("oh")
 				default:
 					return timeout.Permanent(err)
