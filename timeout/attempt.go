@@ -166,6 +166,8 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	switch {
 	case err == nil || outcome.NewRun && outcome.Error == "":
 		w.counts.Done++
+	case outcome.Release:
+		w.counts.Postponed++
 	case w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
 		w.counts.Returned++
 		outcome.As, outcome.Due, outcome.After, outcome.Release, outcome.NewRun = Pending, time.Time{}, 0, true, false

@@ -35,9 +35,12 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 	if !asked {
 		wait = retryWait(topic, task.Attempts)
 	}
-	switch last := task.Attempts >= attemptsOf(topic); {
+	uncounted := errors.Is(failure, ErrUncounted)
+	switch last := task.Attempts >= attemptsOf(topic) && !uncounted; {
 	case schedule != nil && (last || !now.Add(wait).Before(next)):
 		return engine.Outcome{As: Pending, Due: next, NewRun: true, Error: cmp.Or(text, "timeout: failed")}
+	case uncounted:
+		return engine.Outcome{As: Pending, After: wait, Release: true}
 	case last:
 		return engine.Outcome{As: Dead, Error: text}
 	}

@@ -40,6 +40,10 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 
 			newRun.Error = "broken"
 			until := next.Sub(now)
+			uncounted := Uncounted(failure)
+			require.Equal(t, engine.Outcome{As: Pending, After: until - soon, Release: true}, end(RetryAfter(uncounted, until-soon)), name)
+			require.Equal(t, newRun, end(RetryAfter(uncounted, until)), name)
+			require.Equal(t, engine.Outcome{As: Dead, Error: "broken"}, end(Permanent(uncounted)), name)
 			require.Equal(t, newRun, end(RetryAfter(failure, until)), name)
 			if attempts == 3 {
 				require.Equal(t, newRun, end(failure), name)
