@@ -14,6 +14,11 @@ import (
 // attempt runs a task: by its own callback, the handler, or the topic's callback.
 func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	defer a.cancel(nil)
+	topic = topic.With(a.Options)
+	if late := tooLate(a.Task, a.now.Add(time.Since(a.queued))); late != nil {
+		w.end(a, topic, late)
+		return
+	}
 	ctx := a.ctx
 	if limit := timeLimit(topic); limit > 0 {
 		var cancel context.CancelFunc
@@ -194,12 +199,19 @@ func (w *worker) conclude(a *attempt, topic Topic, failure error) engine.Outcome
 // prolong extends the leases of accepted tasks. If that fails, they end at their old times.
 func (w *worker) prolong(accepted ...*attempt) {
 	w.mu.Lock()
-	lease := max(w.topic.Lease, timeLimit(w.topic))
+	topic := w.topic
 	w.mu.Unlock()
+	byLease := make(map[time.Duration][]*attempt, 1)
+	for _, a := range accepted {
+		lease := max(topic.Lease, timeLimit(topic.With(a.Options)))
+		byLease[lease] = append(byLease[lease], a)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	if _, err := w.c.engine.Extend(ctx, tokensOf(accepted), lease); err != nil {
-		w.c.cfg.Logger.Warn("timeout: leases of accepted tasks are not extended", "topic", w.name, "leases", len(accepted), "err", err)
+	for lease, attempts := range byLease {
+		if _, err := w.c.engine.Extend(ctx, tokensOf(attempts), lease); err != nil {
+			w.c.cfg.Logger.Warn("timeout: leases of accepted tasks are not extended", "topic", w.name, "leases", len(attempts), "err", err)
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *worker) lose(a *attempt) {
 // hangs reports whether a handler still runs a lease after Topic.Timeout ended its context. w.mu
 // must be held.
 func (w *worker) hangs(a *attempt, now time.Time) bool {
-	limit := timeLimit(w.topic)
+	limit := timeLimit(w.topic.With(a.Options))
 	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
 }
 

@@ -64,6 +64,9 @@ type Task struct {
 	// carrier of OpenTelemetry: propagation.MapCarrier(task.Trace). An empty one is kept as nil.
 	Trace map[string]string `json:"trace,omitempty"`
 
+	// Options replace settings of the topic.
+	Options
+
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
@@ -147,6 +150,12 @@ func (t Task) Check() error {
 	}
 	if err := CheckTrace(t.Trace); err != nil {
 		return err
+	}
+	if err := t.Options.Check(); err != nil {
+		return fmt.Errorf("%w (task %v)", err, t.Key())
+	}
+	if !t.NotAfter.IsZero() && t.Due.After(t.NotAfter) {
+		return fmt.Errorf("%w: action time %v of %v, must not be after NotAfter %v", ErrArgument, t.Due, t.Key(), t.NotAfter)
 	}
 	if t.Callback != nil {
 		return t.Callback.Check()

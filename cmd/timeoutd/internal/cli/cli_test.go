@@ -99,6 +99,11 @@ func TestATaskFromAShell(t *testing.T) {
 	_, _, stderr := s.run("set", "orders", "traced", "-traceparent", "00-x")
 	require.Contains(t, stderr, "must be as in W3C Trace Context")
 
+	s.ok("set", "orders", "own", "-due", "2099-01-02T03:04:05Z", "-retries", "-1", "-backoff", "1d", "-timeout", "2h", "-not-after", "2099-02-02T03:04:05Z", "-metadata", "customer=7", "-metadata", "region=eu=1")
+	require.Regexp(t, `retries +-1\nbackoff +24h0m0s\ntimeout +2h0m0s\nnot-after +2099-0[12]-0.*\nmetadata +customer=7 region=eu=1\n`, s.ok("get", "orders", "own"))
+	require.Contains(t, s.ok("list", "orders", "-metadata", "region=eu=1", "-metadata", "customer=7"), "own")
+	require.NotContains(t, s.ok("list", "orders", "-metadata", "customer=7", "-metadata", "region=us"), "own")
+
 	file := filepath.Join(t.TempDir(), "payload")
 	require.NoError(t, os.WriteFile(file, []byte{0xff, 0}, 0o600))
 	s.ok("set", "orders", "-raw", "-payload", "@"+file, "--", "-a/b ü")
@@ -256,6 +261,8 @@ func TestBadCommands(t *testing.T) {
 		"set":                              `set with the words [], must be: timeoutd set TOPIC ID`,
 		"set a b c":                        `set with the words ["a" "b" "c"]`,
 		"set a b -after":                   "set: flag needs an argument: -after",
+		"set a b -metadata x":              `must be name=value`,
+		"set a b -not-after x":             `time "x"`,
 		"set a b -after tomorrow":          `must be a duration such as 1m30s or 2d`,
 		"set a b -after -1s":               `must be a duration such as 1m30s or 2d, and not negative`,
 		"set a b -due tomorrow":            `action time "tomorrow", must be as 2026-01-02T15:04:05Z`,
