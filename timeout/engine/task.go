@@ -67,6 +67,10 @@ type Task struct {
 	// Options replace settings of the topic.
 	Options
 
+	// OnSchedule makes the first time of Topic.Every after now, by the engine's clock, the action time of a set. Due and After must
+	// be zero. Without it the zero Due means at once, and the second run is on schedule. It is for a center, and not kept.
+	OnSchedule bool `json:"-"`
+
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
@@ -147,6 +151,9 @@ func (t Task) Check() error {
 	}
 	if err := CheckDue(t.Due); err != nil {
 		return err
+	}
+	if t.OnSchedule && (!t.Due.IsZero() || t.After != 0) {
+		return fmt.Errorf("%w: OnSchedule of %v with Due %v and After %v, must be without both", ErrArgument, t.Key(), t.Due, t.After)
 	}
 	if err := CheckTrace(t.Trace); err != nil {
 		return err

@@ -100,6 +100,11 @@ func TestATaskHasSettingsOfItsOwn(t *testing.T) {
 	require.Equal(t, want, listed[0].Options)
 	require.Empty(t, get[wire.Tasks](s, "/v1/topics/orders/tasks?metadata[]=customer=7&metadata[]=region=eu").Tasks)
 
+	do[wire.Topic](s, http.MethodPut, "/v1/topics/yearly", `{"every":"0 0 1 1 *"}`)
+	require.Equal(t, http.StatusCreated, s.raw(http.MethodPut, "/v1/topics/yearly/tasks/1", `{"on_schedule":true}`).status)
+	require.Equal(t, time.January, get[wire.Task](s, "/v1/topics/yearly/tasks/1").Due.UTC().Month())
+	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, path, `{"on_schedule":true}`).status)
+
 	for body, says := range map[string]string{
 		`{"retries":1000001}`:           "retries 1000001 of a task, must be at most 1000000",
 		`{"backoff":"-1s"}`:             "backoff -1s of a task, must not be negative",

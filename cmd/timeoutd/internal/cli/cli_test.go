@@ -104,6 +104,13 @@ func TestATaskFromAShell(t *testing.T) {
 	require.Contains(t, s.ok("list", "orders", "-metadata", "region=eu=1", "-metadata", "customer=7"), "own")
 	require.NotContains(t, s.ok("list", "orders", "-metadata", "customer=7", "-metadata", "region=us"), "own")
 
+	s.ok("topic", "yearly", "-every", "0 0 1 1 *")
+	require.Regexp(t, "yearly/1 is set for (20[0-9][0-9]-01-01|20[0-9][0-9]-12-31)", s.ok("set", "yearly", "1", "-on-schedule"))
+	_, _, stderr = s.run("set", "orders", "1", "-on-schedule")
+	require.Contains(t, stderr, "topic orders has no Every, must have one")
+	_, _, stderr = s.run("set", "yearly", "1", "-on-schedule", "-after", "1s")
+	require.Contains(t, stderr, "must be without both")
+
 	file := filepath.Join(t.TempDir(), "payload")
 	require.NoError(t, os.WriteFile(file, []byte{0xff, 0}, 0o600))
 	s.ok("set", "orders", "-raw", "-payload", "@"+file, "--", "-a/b ü")

@@ -136,6 +136,7 @@ func setTask(s *session, flags *flag.FlagSet) doing {
 		task.Trace = map[string]string{engine.Traceparent: s}
 		return engine.CheckTrace(task.Trace)
 	})
+	flags.BoolVar(&task.OnSchedule, "on-schedule", false, "at the first time of the topic's -every, in place of -after and -due")
 	optionFlags(flags, &task.Options)
 	ifAbsent := flags.Bool("if-absent", false, "change nothing where there is a task that waits, runs or is dead")
 	return func(ctx context.Context, words []string) (err error) {
