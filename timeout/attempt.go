@@ -14,6 +14,11 @@ import (
 // attempt runs a task: by its own callback, the handler, or the topic's callback.
 func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	defer a.cancel(nil)
+	topic = topic.With(a.Options)
+	if late := tooLate(a.Task, a.now.Add(time.Since(a.queued))); late != nil {
+		w.end(a, topic, late)
+		return
+	}
 	ctx := a.ctx
 	if limit := timeLimit(topic); limit > 0 {
 		var cancel context.CancelFunc
@@ -83,7 +88,8 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	err := protect(func() error { return calls.Call(ctx, a.Task, call) })
+	attempt := w.c.cfg.wrapped(func(ctx context.Context, task Task) error { return calls.Call(ctx, task, call) })
+	err := protect(func() error { return attempt(ctx, a.Task) })
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
 	case isAccepted(err), again, errors.Is(err, ErrAnswered):
@@ -165,6 +171,8 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	switch {
 	case err == nil || outcome.NewRun && outcome.Error == "":
 		w.counts.Done++
+	case outcome.Release:
+		w.counts.Postponed++
 	case w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
 		w.counts.Returned++
 		outcome.As, outcome.Due, outcome.After, outcome.Release, outcome.NewRun = Pending, time.Time{}, 0, true, false
@@ -191,12 +199,19 @@ func (w *worker) conclude(a *attempt, topic Topic, failure error) engine.Outcome
 // prolong extends the leases of accepted tasks. If that fails, they end at their old times.
 func (w *worker) prolong(accepted ...*attempt) {
 	w.mu.Lock()
-	lease := max(w.topic.Lease, timeLimit(w.topic))
+	topic := w.topic
 	w.mu.Unlock()
+	byLease := make(map[time.Duration][]*attempt, 1)
+	for _, a := range accepted {
+		lease := max(topic.Lease, timeLimit(topic.With(a.Options)))
+		byLease[lease] = append(byLease[lease], a)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	if _, err := w.c.engine.Extend(ctx, tokensOf(accepted), lease); err != nil {
-		w.c.cfg.Logger.Warn("timeout: leases of accepted tasks are not extended", "topic", w.name, "leases", len(accepted), "err", err)
+	for lease, attempts := range byLease {
+		if _, err := w.c.engine.Extend(ctx, tokensOf(attempts), lease); err != nil {
+			w.c.cfg.Logger.Warn("timeout: leases of accepted tasks are not extended", "topic", w.name, "leases", len(attempts), "err", err)
+		}
 	}
 }
 

@@ -109,6 +109,9 @@ func (c *Center) Handle(topic string, handler Handler) error {
 	if err := errors.Join(engine.CheckTopic(topic), checkReserved(topic)); err != nil {
 		return err
 	}
+	if handler != nil {
+		handler = c.cfg.wrapped(handler)
+	}
 	c.mu.Lock()
 	if handler == nil {
 		delete(c.handlers, topic)

@@ -3,6 +3,7 @@ package timeout
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 // conclude returns the outcome of an attempt at a task after its handler has returned failure. The
 // schedule is that of Topic.Every, or nil. The engine's clock shows now, or a little more.
 func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, failure error) engine.Outcome {
+	topic = topic.With(task.Options)
 	if after, again := againDelay(failure); again {
 		return engine.Outcome{As: Pending, After: after, NewRun: true}
 	}
@@ -35,9 +37,12 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 	if !asked {
 		wait = retryWait(topic, task.Attempts)
 	}
-	switch last := task.Attempts >= attemptsOf(topic); {
+	uncounted := errors.Is(failure, ErrUncounted)
+	switch last := task.Attempts >= attemptsOf(topic) && !uncounted; {
 	case schedule != nil && (last || !now.Add(wait).Before(next)):
 		return engine.Outcome{As: Pending, Due: next, NewRun: true, Error: cmp.Or(text, "timeout: failed")}
+	case uncounted:
+		return engine.Outcome{As: Pending, After: wait, Release: true}
 	case last:
 		return engine.Outcome{As: Dead, Error: text}
 	}
@@ -65,15 +70,27 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 	return &schedule, err
 }
 
-// expired returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
-// whether it is one. Engines lease such a task once more: they leave its runs to the center.
+// expired returns the outcome of a task that is leased and must not be run, and whether it is one: its last attempt ended
+// with its lease, or its NotAfter has passed.
 func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time) (engine.Outcome, bool) {
-	if schedule == nil || one.Attempts <= attemptsOf(topic) {
+	failure := tooLate(one.Task, now)
+	if failure == nil && one.Attempts > attemptsOf(topic.With(one.Options)) {
+		failure = errors.New(cmp.Or(one.Error, "timeout: a lease ended"))
+	}
+	if failure == nil {
 		return engine.Outcome{}, false
 	}
-	outcome := conclude(topic, schedule, one.Task, now, errors.New(cmp.Or(one.Error, "timeout: a lease ended")))
+	outcome := conclude(topic, schedule, one.Task, now, failure)
 	outcome.Token = one.Token
 	return outcome, true
+}
+
+// tooLate returns the error of a task that may not begin any more, or nil.
+func tooLate(task Task, now time.Time) error {
+	if task.NotAfter.IsZero() || !now.After(task.NotAfter) {
+		return nil
+	}
+	return Permanent(fmt.Errorf("timeout: not begun before NotAfter, %v", task.NotAfter.UTC()))
 }
 
 // retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up to

@@ -40,6 +40,10 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 
 			newRun.Error = "broken"
 			until := next.Sub(now)
+			uncounted := Uncounted(failure)
+			require.Equal(t, engine.Outcome{As: Pending, After: until - soon, Release: true}, end(RetryAfter(uncounted, until-soon)), name)
+			require.Equal(t, newRun, end(RetryAfter(uncounted, until)), name)
+			require.Equal(t, engine.Outcome{As: Dead, Error: "broken"}, end(Permanent(uncounted)), name)
 			require.Equal(t, newRun, end(RetryAfter(failure, until)), name)
 			if attempts == 3 {
 				require.Equal(t, newRun, end(failure), name)
@@ -56,22 +60,39 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 	}
 }
 
-// An engine leases a task whose topic has fewer retries now than when the task failed.
-func TestOnlyRunsOfPeriodicTasksExpire(t *testing.T) {
+// An engine leases a task once more after its last attempt, or one whose topic has fewer retries now than when it failed.
+func TestATaskWithoutAnAttemptLeftIsNotRun(t *testing.T) {
 	topic := Topic{Name: "t", Every: "1m", Retries: 2}
 	schedule, err := scheduleOf(topic)
 	require.NoError(t, err)
 	now := time.UnixMilli(1_800_000_000_000)
 	for attempts, over := range map[int]bool{1: false, 3: false, 4: true, 5: true} {
 		one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: attempts}, Token: Token{Part: "p", Lease: 7}}
-		_, is := expired(topic, nil, &one, now)
-		require.False(t, is)
-		outcome, is := expired(topic, schedule, &one, now)
+		outcome, is := expired(topic, nil, &one, now)
+		require.Equal(t, over, is)
+		if over {
+			require.Equal(t, engine.Outcome{Token: one.Token, As: Dead, Error: "timeout: a lease ended"}, outcome)
+		}
+		outcome, is = expired(topic, schedule, &one, now)
 		require.Equal(t, over, is)
 		if over {
 			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)
 		}
+		one.Retries = attempts - 1 // the task's own count
+		_, is = expired(topic, nil, &one, now)
+		require.False(t, is)
 	}
+}
+
+func TestATaskIsNotBegunAfterItsNotAfter(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: 1}, Token: Token{Part: "p", Lease: 7}}
+	one.NotAfter = now
+	_, is := expired(Topic{Name: "t"}, nil, &one, now)
+	require.False(t, is)
+	outcome, is := expired(Topic{Name: "t"}, nil, &one, now.Add(time.Millisecond))
+	require.True(t, is)
+	require.Equal(t, engine.Outcome{Token: one.Token, As: Dead, Error: "timeout: not begun before NotAfter, 2027-01-15 08:00:00 +0000 UTC"}, outcome)
 }
 
 func TestWaitsDoubleUpToALimitLessJitter(t *testing.T) {

@@ -39,6 +39,12 @@ type Config struct {
 	// to set such tasks there.
 	Callers map[string]Caller
 
+	// Middleware wraps each attempt of this node at a task, by a handler or a callback: what it does before next is done before
+	// the attempt, and what it does after next after it. It sees and may change the context, the task and the error; the error
+	// that it returns is that of the attempt. The first one is the outermost. It is called with a handler when that is given to
+	// Center.Handle, and at each callback. A task of Topic.Pull has its attempts elsewhere.
+	Middleware []func(next Handler) Handler
+
 	// Concurrency is how many tasks of all topics together the node runs at the same time, besides the
 	// limits of each topic. If more are due, Topic.Priority decides. The node leases no more ahead than can
 	// begin. Zero means no such limit; more than 65536 is an error.
@@ -153,6 +159,11 @@ func (cfg Config) check() error {
 	for i, key := range cfg.FeedbackKeys {
 		if len(key) < minFeedbackKey {
 			return fmt.Errorf("%w: FeedbackKeys[%d] has %d bytes, must have at least %d", ErrArgument, i, len(key), minFeedbackKey)
+		}
+	}
+	for i, wrap := range cfg.Middleware {
+		if wrap == nil {
+			return fmt.Errorf("%w: Middleware[%d] nil, must be a function", ErrArgument, i)
 		}
 	}
 	if cfg.CircuitWait < 0 {

@@ -8,6 +8,9 @@ type (
 	// Task is work to be done at a time.
 	Task = engine.Task
 
+	// Options are the settings of a single task in place of its topic's.
+	Options = engine.Options
+
 	// Key names a task: by its topic, and by its id there.
 	Key = engine.Key
 

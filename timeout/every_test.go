@@ -316,3 +316,33 @@ func TestFeedbackEndsARunOfAPeriodicTask(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+func TestTheFirstRunCanBeOnSchedule(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Every: "0 * * * *"})
+		require.NoError(t, err)
+		var ran []time.Time
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error { ran = append(ran, task.Due); return nil }))
+		pass(10 * time.Minute)
+		now := time.Now()
+		answer, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1", OnSchedule: true})
+		require.NoError(t, err)
+		first := now.Truncate(time.Hour).Add(time.Hour)
+		require.True(t, first.Equal(answer.Due), "%v", answer.Due)
+		pass(2 * time.Hour)
+		require.Len(t, ran, 2)
+		require.True(t, first.Equal(ran[0]))
+
+		answers, err := r.SetAll(t.Context(), []timeout.Task{{Topic: "orders", ID: "2", OnSchedule: true}, {Topic: "orders", ID: "3", After: time.Minute}})
+		require.NoError(t, err)
+		require.Zero(t, answers[0].Due.Minute())
+		require.NotZero(t, answers[1].Due.Minute())
+
+		_, err = r.Set(t.Context(), timeout.Task{Topic: "once", ID: "1", OnSchedule: true})
+		require.ErrorIs(t, err, timeout.ErrConflict)
+		require.ErrorContains(t, err, "topic once has no Every")
+		_, err = r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1", OnSchedule: true, After: 1})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+	})
+}

@@ -3,6 +3,8 @@ package timeout
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -31,10 +33,22 @@ func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 
 // List returns a page of the tasks of a topic and a state, with payloads of at most
 // MaxPageBytes, or with none by Query.OmitPayload. If Page.Next is not empty there are more, however many
-// are on the page.
+// are on the page: with Query.Metadata a page can be empty, after a second without such a task.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
-	return checked(c, Query.Check, []Query{query}, func() (Page, error) { return c.engine.List(ctx, query) })
+	return checked(c, Query.Check, []Query{query}, func() (Page, error) {
+		for until := time.Now().Add(searchTime); ; {
+			page, err := c.engine.List(ctx, query)
+			page.Tasks = slices.DeleteFunc(page.Tasks, func(task Task) bool { return !task.Has(query.Metadata) })
+			if err != nil || len(page.Tasks) > 0 || page.Next == "" || !time.Now().Before(until) {
+				return page, err
+			}
+			query.Cursor = page.Next
+		}
+	})
 }
+
+// searchTime is how long a call of List goes on without a task that has Query.Metadata.
+const searchTime = time.Second
 
 // Executions returns the ended attempts of a task, the latest first, at most limit and not more
 // than MaxPage. Attempts that a node cut off at its own end were handed back, and are not among

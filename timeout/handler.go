@@ -1,6 +1,11 @@
 package timeout
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
 
 // A Handler runs a due task. Without an error the task is Done. After an error it is tried
 // again after Topic.Backoff, or after the delay of RetryAfter. It is Dead if the error is
@@ -18,3 +23,23 @@ import "context"
 // now and then again after a crash. It must be able to stand that. Task.Key with Task.Version
 // is the same in all calls for one set. Task.Due tells the runs by Again apart.
 type Handler func(ctx context.Context, task Task) error
+
+// HandleJSON is Center.Handle for tasks whose payload is JSON, as json.Unmarshal reads it into a T. A task with another
+// payload is Dead at once: another attempt would meet it as well.
+func HandleJSON[T any](c *Center, topic string, handle func(ctx context.Context, task Task, payload T) error) error {
+	return c.Handle(topic, func(ctx context.Context, task Task) error {
+		var payload T
+		if err := json.Unmarshal(task.Payload, &payload); err != nil {
+			return Permanent(fmt.Errorf("%w: payload of %v is no JSON for a %T: %w", ErrArgument, task.Key(), payload, err))
+		}
+		return handle(ctx, task, payload)
+	})
+}
+
+// wrapped returns a handler within Config.Middleware.
+func (cfg Config) wrapped(handler Handler) Handler {
+	for _, wrap := range slices.Backward(cfg.Middleware) {
+		handler = wrap(handler)
+	}
+	return handler
+}

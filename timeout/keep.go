@@ -38,13 +38,12 @@ func pauseFor(lease time.Duration) time.Duration { return min(lease/6, time.Seco
 // handlers. w.mu must be held.
 func (w *worker) aging(now time.Time) []*attempt {
 	w.releaseHung(now)
-	limit := timeLimit(w.topic)
 	var aging []*attempt
 	for a := range w.held {
 		switch {
 		case !now.Before(a.until):
 			w.lose(a)
-		case limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease: // it runs a lease after its context has ended
+		case w.hangs(a, now):
 			w.abandon(a)
 		case !a.accepted && !w.extending && a.until.Sub(now) < a.lease*2/3:
 			aging = append(aging, a)
@@ -56,6 +55,12 @@ func (w *worker) aging(now time.Time) []*attempt {
 		}
 	}
 	return aging
+}
+
+// hangs reports whether a handler runs a lease after its context has ended. w.mu must be held.
+func (w *worker) hangs(a *attempt, now time.Time) bool {
+	limit := timeLimit(w.topic.With(a.Options))
+	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
 }
 
 // lose gives up an attempt without a lease. w.mu must be held.

@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,40 @@ func (e *listing) List(ctx context.Context, query engine.Query) (engine.Page, er
 		e.bytes.Add(int64(len(task.Payload)))
 	}
 	return page, err
+}
+
+// One task of thousands has it.
+func TestACenterListsTheTasksThatHaveSomeMetadata(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		tasks := make([]timeout.Task, 3000)
+		for i := range tasks {
+			tasks[i] = timeout.Task{Topic: "orders", ID: strconv.Itoa(i), After: time.Hour + time.Duration(i)*time.Second}
+		}
+		tasks[2500].Metadata = map[string]string{"customer": "7", "region": "eu"}
+		_, err := r.SetAll(t.Context(), tasks)
+		require.NoError(t, err)
+		find := func(metadata map[string]string) (ids []string) {
+			query := timeout.Query{Topic: "orders", State: timeout.Pending, Limit: 10, Metadata: metadata}
+			for {
+				page, err := r.List(t.Context(), query)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page.Tasks), 10)
+				for _, task := range page.Tasks {
+					ids = append(ids, task.ID)
+				}
+				if query.Cursor = page.Next; query.Cursor == "" {
+					return ids
+				}
+			}
+		}
+		require.Equal(t, []string{"2500"}, find(map[string]string{"customer": "7"}))
+		require.Equal(t, []string{"2500"}, find(map[string]string{"customer": "7", "region": "eu"}))
+		require.Empty(t, find(map[string]string{"customer": "7", "region": ""}))
+		require.Len(t, find(nil), 3000)
+		_, err = r.List(t.Context(), timeout.Query{Topic: "orders", State: timeout.Pending, Metadata: map[string]string{"": "x"}})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+	})
 }
 
 func TestACenterListsTasksWithoutTheirPayloads(t *testing.T) {

@@ -25,6 +25,9 @@ var (
 	// ErrAnswered is in the error of a Caller whose target is well, see Answered.
 	ErrAnswered = errors.New("timeout: answered")
 
+	// ErrUncounted is in the error of an attempt that does not count, see Uncounted.
+	ErrUncounted = errors.New("timeout: uncounted")
+
 	// ErrLeaseLost is the cause if the task is no longer this handler's.
 	ErrLeaseLost = errors.New("timeout: lease lost")
 
@@ -50,6 +53,14 @@ func Permanent(err error) error { return mark(err, ErrPermanent) }
 // success there. For the task it is a failure like any other. Answered(nil) is nil. The result is ErrAnswered for errors.Is,
 // has the text of err, and errors.Is and errors.As see through it.
 func Answered(err error) error { return mark(err, ErrAnswered) }
+
+// Uncounted marks the error of an attempt that does not count: nothing is wrong with the task, and it is too early, as an HTTP
+// server says by a status 429. Another attempt follows after the delay of RetryAfter, or the topic's Backoff. The task keeps
+// its attempts and the error of the attempt before, and the log of executions leaves this one out. So a task can go on
+// without end. A run of a periodic task ends with its next time all the same. Permanent and ErrAccepted in the same error go
+// before it. Uncounted(nil) is nil. The result is ErrUncounted for errors.Is, has the text of err, and errors.Is and errors.As
+// see through it.
+func Uncounted(err error) error { return mark(err, ErrUncounted) }
 
 func mark(err, as error) error {
 	if err == nil {

@@ -108,3 +108,43 @@ func TestPermanentGoesBeforeAccepted(t *testing.T) {
 		require.Equal(t, timeout.Dead, r.state("1").State)
 	})
 }
+
+// A target asks for patience more often than the task has attempts.
+func TestAnUncountedAttemptCostsNone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: 1, Retain: time.Hour}})
+		tries := 0
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			require.Equal(t, 1, task.Attempts)
+			if tries++; tries <= 5 {
+				return timeout.RetryAfter(timeout.Uncounted(errors.New("too many")), time.Minute)
+			}
+			return nil
+		}))
+		r.set("1", 0)
+		pass(4*time.Minute + time.Second)
+		require.Equal(t, 5, tries)
+		task := r.state("1")
+		require.Equal(t, timeout.Pending, task.State)
+		require.Zero(t, task.Attempts)
+		require.Zero(t, task.Failures)
+		pass(time.Minute)
+		require.Equal(t, timeout.Done, r.state("1").State)
+		require.Equal(t, 1, r.state("1").Calls)
+		require.EqualValues(t, 5, r.stats().Postponed)
+		require.Zero(t, r.stats().Failed)
+	})
+}
+
+func TestAnUncountedAttemptWaitsForTheBackoff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: 1, Backoff: time.Hour, BackoffMax: time.Hour}})
+		tries := 0
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { tries++; return timeout.Uncounted(io.EOF) }))
+		r.set("1", 0)
+		pass(29 * time.Minute)
+		require.Equal(t, 1, tries)
+		pass(32 * time.Minute)
+		require.Equal(t, 2, tries)
+	})
+}

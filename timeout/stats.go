@@ -25,7 +25,7 @@ type Stats struct {
 	Dead      uint64 `json:"dead"`      // tasks with the outcome Dead, and periodic tasks whose run was given up
 	GivenUp   uint64 `json:"given_up"`  // of Dead, the periodic tasks: they wait for their next run, and none can be replayed
 	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come
-	Postponed uint64 `json:"postponed"` // tasks handed back since their target fails, or this node can't run them: no attempt
+	Postponed uint64 `json:"postponed"` // tasks handed back since their target fails or asks for patience (Uncounted), or this node can't run them: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the center stopped, or all handlers hung: no attempt
 	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
 

@@ -17,6 +17,9 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 		if err := c.ensure(ctx, task)[task.Topic]; err != nil {
 			return Answer{}, err
 		}
+		if err := c.schedule(ctx, &task); err != nil {
+			return Answer{}, err
+		}
 		answer, err := c.sets.call(ctx, task)
 		if err == nil {
 			c.meet(task)
@@ -31,12 +34,43 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 // task says so, and the others are set.
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return checked(c, c.checkTask, tasks, func() ([]Answer, error) {
+		if slices.ContainsFunc(tasks, func(task Task) bool { return task.OnSchedule }) {
+			tasks = slices.Clone(tasks)
+			for i := range tasks {
+				if err := c.schedule(ctx, &tasks[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
 		answers, err := c.sets.callAll(ctx, tasks)
 		if err == nil {
 			c.meet(tasks...)
 		}
 		return answers, err
 	})
+}
+
+// schedule fills in the action time of a task with OnSchedule.
+func (c *Center) schedule(ctx context.Context, task *Task) error {
+	if !task.OnSchedule {
+		return nil
+	}
+	topic, err := c.readTopic(ctx, task.Topic)
+	if err != nil {
+		return err
+	}
+	schedule, err := scheduleOf(topic)
+	if err == nil && schedule == nil {
+		err = fmt.Errorf("%w: OnSchedule of %v: topic %s has no Every, must have one", ErrConflict, task.Key(), topic.Name)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := c.engine.Now(ctx)
+	if err == nil {
+		task.Due = schedule.Next(now, now)
+	}
+	return err
 }
 
 // set sets tasks. It repeats the call for tasks whose topic was missing and is made now.

@@ -29,9 +29,10 @@ func TestTheClientSetsAndFindsTasks(t *testing.T) {
 	due := time.Date(2099, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	callback := &engine.Callback{Kind: "http", Target: "http://example.com/", Timeout: time.Second, Header: map[string]string{"A": "b"}, Final: []int{422}}
 	trace := map[string]string{engine.Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	options := engine.Options{Retries: -1, Backoff: time.Second, BackoffMax: time.Minute, Timeout: -1, NotAfter: due.AddDate(1, 0, 0), Metadata: map[string]string{"a b": "=&%", "ü": ""}}
 	for _, id := range []string{"a", "/", "x/y?z %2F", "ü#..", "..."} {
 		key := engine.Key{Topic: "t", ID: id}
-		found, err := c.Set(ctx, engine.Task{Topic: "t", ID: id, Due: due, Payload: []byte(`{"n":12345678901234567890}`), Callback: callback, Trace: trace})
+		found, err := c.Set(ctx, engine.Task{Topic: "t", ID: id, Due: due, Payload: []byte(`{"n":12345678901234567890}`), Callback: callback, Trace: trace, Options: options})
 		require.NoError(t, err)
 		require.Equal(t, engine.None, found.Was)
 		require.True(t, found.Changed)
@@ -44,6 +45,14 @@ func TestTheClientSetsAndFindsTasks(t *testing.T) {
 		require.Equal(t, `{"n":12345678901234567890}`, string(task.Payload))
 		require.Equal(t, callback, task.Callback)
 		require.Equal(t, trace, task.Trace)
+		require.Equal(t, options, task.Options)
+		page, err := c.List(ctx, engine.Query{Topic: "t", Metadata: options.Metadata})
+		require.NoError(t, err)
+		require.Len(t, page.Tasks, 1)
+		require.Equal(t, options, page.Tasks[0].Options)
+		page, err = c.List(ctx, engine.Query{Topic: "t", Metadata: map[string]string{"ü": "no"}})
+		require.NoError(t, err)
+		require.Empty(t, page.Tasks)
 		require.WithinDuration(t, time.Now(), task.Created, time.Minute)
 		require.Equal(t, key, task.Key())
 		require.True(t, due.Equal(task.Due))

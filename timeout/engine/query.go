@@ -14,6 +14,10 @@ type Query struct {
 	// Cursor is the Next of the page before, or empty for the first page. Another text is ErrArgument.
 	Cursor string
 
+	// Metadata limits the list of a center to the tasks that have all of it, see Options.Metadata. Engines take no notice of
+	// it: the center reads the whole list, for a second at a time.
+	Metadata map[string]string
+
 	// OmitPayload leaves the payloads out: each task has PayloadBytes in place of Payload. The engine sends
 	// no payloads, and reads none if its store allows that. So MaxPageBytes does not count.
 	OmitPayload bool
@@ -30,7 +34,7 @@ func (q Query) Check() error {
 	if q.Limit < 0 || q.Limit > MaxPage {
 		return fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", ErrArgument, q.Limit, MaxPage)
 	}
-	return nil
+	return CheckMetadata(q.Metadata)
 }
 
 const (

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,8 +21,11 @@ const (
 	searchYears = 9
 )
 
-var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom).
+var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom | cron.Extended).
 	WithMaxSearchYears(searchYears)
+
+// lastDay finds 5L or FRIL at the end of an expression, Quartz's way to write the last Friday of a month.
+var lastDay = regexp.MustCompile(`(?i)(\b(?:[0-7]|sun|mon|tue|wed|thu|fri|sat))L$`)
 
 // Schedule says when a periodic task runs again: see Topic.Every.
 type Schedule struct {
@@ -34,17 +38,21 @@ func ParseSchedule(text string) (Schedule, error) {
 	if len(text) > MaxSchedule {
 		return Schedule{}, fmt.Errorf("%w: Every has %d bytes, must have at most %d", ErrArgument, len(text), MaxSchedule)
 	}
-	if interval, err := time.ParseDuration(text); err == nil {
+	if interval, err := ParseDuration(text); err == nil {
 		return scheduleOf(text, interval)
 	}
-	parsed, err := cronParser.Parse(text)
+	expression := lastDay.ReplaceAllString(text, "${1}#L")
+	zone, every, _ := strings.Cut(text, "@every ")
+	interval, err := ParseDuration(every)
+	if err == nil { // the parser knows no days
+		expression = zone + "@every " + interval.String()
+	}
+	parsed, err := cronParser.Parse(expression)
 	if err != nil {
 		return Schedule{}, fmt.Errorf("%w: Every %q, must be a duration or a cron expression: %w", ErrArgument, text, err)
 	}
 	switch parsed := parsed.(type) {
-	case cron.ConstantDelaySchedule: // the parser can read the duration, but drops parts of a second
-		_, every, _ := strings.Cut(text, "@every ")
-		interval, _ := time.ParseDuration(every)
+	case cron.ConstantDelaySchedule: // without parts of a second
 		return scheduleOf(text, interval)
 	case *cron.SpecSchedule:
 		e := newExpression(parsed)

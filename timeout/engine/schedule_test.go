@@ -37,6 +37,9 @@ func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
 		{"@every 1500ms", "2026-01-01 00:00:00", 0, []string{"2026-01-01 00:00:01.5", "2026-01-01 00:00:03"}}, // the same
 		{"TZ=Asia/Tokyo @every 1m0.25s", "2026-01-01 00:00:00", 0, []string{"2026-01-01 00:01:00.25"}},
 		{"CRON_TZ=Europe/Berlin @every 1h", "2026-03-29 00:30:00", 0, []string{"2026-03-29 01:30:00"}}, // no zone in it
+		{"1d", "2026-03-28 09:00:00", 0, []string{"2026-03-29 09:00:00"}},
+		{"2d12h", "2026-01-01 00:00:00", 0, []string{"2026-01-03 12:00:00"}},
+		{"@every 1d0.5s", "2026-01-01 00:00:00", 0, []string{"2026-01-02 00:00:00.5"}},
 
 		{"*/15 * * * *", "2026-01-01 00:03:00", 0, []string{"2026-01-01 00:15:00", "2026-01-01 00:30:00"}},
 		{"0 3 * * *", "2026-01-01 03:00:00", 0, []string{"2026-01-02 03:00:00"}},
@@ -47,6 +50,22 @@ func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
 		{"0 0 13 * 5", "2026-02-10 00:00:00", 0, []string{"2026-02-13 00:00:00", "2026-02-20 00:00:00"}}, // the 13th, and each Friday
 		{"0 0 31 * *", "2026-04-01 00:00:00", 0, []string{"2026-05-31 00:00:00", "2026-07-31 00:00:00"}},
 		{"0 0 29 2 *", "2096-02-29 00:00:00", 0, []string{"2104-02-29 00:00:00"}},
+
+		// The last day, the last but three, the last weekday, the weekday nearest to a day of the month, and days of weeks.
+		{"0 9 L * *", "2026-01-31 09:00:00", 0, []string{"2026-02-28 09:00:00", "2026-03-31 09:00:00", "2026-04-30 09:00:00"}},
+		{"0 9 L 2 *", "2026-01-31 09:00:00", 0, []string{"2026-02-28 09:00:00", "2027-02-28 09:00:00", "2028-02-29 09:00:00"}},
+		{"0 9 L-3 * *", "2026-01-31 09:00:00", 0, []string{"2026-02-25 09:00:00", "2026-03-28 09:00:00"}},
+		{"0 9 LW * *", "2026-01-31 09:00:00", 0, []string{"2026-02-27 09:00:00", "2026-03-31 09:00:00"}},
+		{"0 9 15W * *", "2026-01-31 09:00:00", 0, []string{"2026-02-16 09:00:00", "2026-03-16 09:00:00", "2026-04-15 09:00:00"}},
+		{"0 9 1W * *", "2026-07-31 09:00:00", 0, []string{"2026-08-03 09:00:00", "2026-09-01 09:00:00"}}, // in the same month
+		{"0 9 * * FRI#2", "2026-01-31 09:00:00", 0, []string{"2026-02-13 09:00:00", "2026-03-13 09:00:00"}},
+		{"0 9 * * 5#5", "2026-01-31 09:00:00", 0, []string{"2026-05-29 09:00:00", "2026-07-31 09:00:00"}},
+		{"0 9 * * FRI#L", "2026-01-31 09:00:00", 0, []string{"2026-02-27 09:00:00", "2026-03-27 09:00:00"}},
+		{"0 9 * * 5L", "2026-01-31 09:00:00", 0, []string{"2026-02-27 09:00:00", "2026-03-27 09:00:00"}},
+		{"0 9 * * friL", "2026-01-31 09:00:00", 0, []string{"2026-02-27 09:00:00", "2026-03-27 09:00:00"}},
+		{"0 9 1,L * *", "2026-01-31 09:00:00", 0, []string{"2026-02-01 09:00:00", "2026-02-28 09:00:00", "2026-03-01 09:00:00"}},
+		{"0 9 L * 1#1", "2026-01-31 09:00:00", 0, []string{"2026-02-02 09:00:00", "2026-02-28 09:00:00"}},                          // one or the other
+		{"CRON_TZ=Europe/Berlin 30 2 * * SUN#L", "2026-02-22 01:30:00", 0, []string{"2026-03-29 01:30:00", "2026-04-26 00:30:00"}}, // and skipped
 
 		// In UTC. Berlin goes from 02:00 to 03:00 at 01:00 UTC on the 29th of March 2026, and back
 		// from 03:00 to 02:00 at 01:00 UTC on the 25th of October.
@@ -97,7 +116,7 @@ func TestTheTimesOfAnExpressionAreThoseOfAWalk(t *testing.T) {
 		require.NoError(t, err)
 		for _, text := range []string{
 			"30 2 * * *", "0 9 * * 4", "15 2 * * *", "*/15 0-3 * * *", "0 0 * * *", "15 23,0,1 * * *", "*/30 22-23 * * *",
-			"*/15 * * * 5", "15 * * * *", "0 0 * * 0", "45 23 * * 6", "0 0 29 3 *", "30 0 25 10 1",
+			"*/15 * * * 5", "15 * * * *", "0 0 * * 0", "45 23 * * 6", "0 2 L * *", "30 1 * * SUN#L", "15 0 LW * *", "0 0 29 3 *", "30 0 25 10 1",
 		} {
 			schedule, err := engine.ParseSchedule("CRON_TZ=" + name + " " + text)
 			require.NoError(t, err)
@@ -177,6 +196,16 @@ func TestAScheduleThatNobodyCanKeepIsRefused(t *testing.T) {
 		"* * * * * *":                           "expected exactly 5 fields",
 		"60 * * * *":                            "60",
 		"0 0 30 2 *":                            "must have a time within 9 years",
+		"0 0 30W 2 *":                           "must have a time within 9 years",
+		"0 0 L-31 * *":                          "L-31",
+		"0 0 32W * *":                           "day must be 1-31",
+		"0 0 * * 1#6":                           "occurrence must be 1-5",
+		"0 0 * * 8L":                            "8L",
+		"106752d":                               "must be a duration or a cron expression",
+		"36501d":                                "must be from 1s to 876000h0m0s",
+		"1d1d":                                  "must be a duration or a cron expression",
+		"12h1d":                                 "must be a duration or a cron expression",
+		"1.5d":                                  "must be a duration or a cron expression",
 		"CRON_TZ=Mars/Olympus * * * * *":        "Mars/Olympus",
 		"CRON_TZ=UTC":                           "",
 		"CRON_TZ=Local 0 3 * * *":               "must have UTC or a zone such as Europe/Berlin: each node may have another local one",
@@ -193,6 +222,8 @@ func TestAScheduleThatNobodyCanKeepIsRefused(t *testing.T) {
 
 func FuzzSchedule(f *testing.F) {
 	f.Add("10m", int64(0), int64(1))
+	f.Add("1d", int64(0), int64(1))
+	f.Add("0 9 L,15W * FRI#2", int64(0), int64(1))
 	f.Add("CRON_TZ=Europe/Berlin 30 2 * * *", int64(1774659600000), int64(0))
 	f.Fuzz(func(t *testing.T, text string, due, late int64) {
 		schedule, err := engine.ParseSchedule(text)

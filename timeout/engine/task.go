@@ -64,6 +64,13 @@ type Task struct {
 	// carrier of OpenTelemetry: propagation.MapCarrier(task.Trace). An empty one is kept as nil.
 	Trace map[string]string `json:"trace,omitempty"`
 
+	// Options replace settings of the topic.
+	Options
+
+	// OnSchedule makes the first time of Topic.Every after now, by the engine's clock, the action time of a set. Due and After must
+	// be zero. Without it the zero Due means at once, and the second run is on schedule. It is for a center, and not kept.
+	OnSchedule bool `json:"-"`
+
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
@@ -145,8 +152,17 @@ func (t Task) Check() error {
 	if err := CheckDue(t.Due); err != nil {
 		return err
 	}
+	if t.OnSchedule && (!t.Due.IsZero() || t.After != 0) {
+		return fmt.Errorf("%w: OnSchedule of %v with Due %v and After %v, must be without both", ErrArgument, t.Key(), t.Due, t.After)
+	}
 	if err := CheckTrace(t.Trace); err != nil {
 		return err
+	}
+	if err := t.Options.Check(); err != nil {
+		return fmt.Errorf("%w (task %v)", err, t.Key())
+	}
+	if !t.NotAfter.IsZero() && t.Due.After(t.NotAfter) {
+		return fmt.Errorf("%w: action time %v of %v, must not be after NotAfter %v", ErrArgument, t.Due, t.Key(), t.NotAfter)
 	}
 	if t.Callback != nil {
 		return t.Callback.Check()

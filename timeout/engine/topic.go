@@ -68,8 +68,10 @@ type Topic struct {
 	GlobalRate float64 `json:"global_rate,omitempty"`
 
 	// Every makes the tasks of the topic periodic: after each run a task waits for the next one. It is
-	// an interval from MinEvery to MaxDuration, such as "10m", or a cron expression of five fields,
-	// or @hourly and the like. A cron expression is in UTC, unless a zone stands before it:
+	// an interval from MinEvery to MaxDuration, such as "10m" or "1d", or a cron expression of five fields,
+	// or @hourly and the like. A day of the month can be L for the last one, L-3 for the third before that, 15W for the
+	// weekday nearest to the 15th in its month, or LW for the last weekday; a day of the week can be FRI#2 for the second
+	// Friday of the month, or 5L or FRI#L for the last. A cron expression is in UTC, unless a zone stands before it:
 	// "CRON_TZ=Europe/Berlin 30 2 * * *". The zone Local is an error, since each node may have another one. An interval counts from Task.Due, so it doesn't drift. Times
 	// that pass while a task runs or no node does are skipped. If the clocks of the zone skip a time, the run
 	// comes later by the step. A time that they show twice counts once, unless all hours are meant.

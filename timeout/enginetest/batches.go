@@ -322,10 +322,11 @@ func testCopies(r *rig) {
 	require.Equal(r.t, callback(), r.find(r.topic).Callback)
 
 	given := r.task("1", past)
-	given.Callback, given.Trace = callback(), maps.Clone(trace)
+	given.Callback, given.Trace, given.Options = callback(), maps.Clone(trace), options.Clone()
 	payload := slices.Clone(given.Payload)
 	r.setAll(given)
 	spoil(given.Payload, given.Callback, given.Trace)
+	clear(given.Metadata)
 	for _, look := range []func() engine.Task{
 		func() engine.Task { return r.get("1") },
 		func() engine.Task { return r.list(engine.Pending, 1)[0] },
@@ -336,6 +337,8 @@ func testCopies(r *rig) {
 		require.Equal(r.t, payload, got.Payload)
 		require.Equal(r.t, callback(), got.Callback)
 		require.Equal(r.t, trace, got.Trace)
+		r.sameOptions(got)
 		spoil(got.Payload, got.Callback, got.Trace)
+		clear(got.Metadata)
 	}
 }

@@ -99,7 +99,7 @@ func testListOmitPayload(r *rig) {
 	callback := &engine.Callback{Kind: "http", Target: "http://127.0.0.1/", Header: map[string]string{"X": strings.Repeat("x", 300)}}
 	trace := map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	for i, payload := range []string{"", "small", strings.Repeat("large", engine.MaxPayload/5)} {
-		for j, task := range []engine.Task{{}, {Callback: callback}, {Callback: callback, Trace: trace}} {
+		for j, task := range []engine.Task{{}, {Callback: callback}, {Callback: callback, Trace: trace}, {Options: options}} {
 			task.Topic, task.ID, task.Payload, task.Due = r.topic, fmt.Sprint("set", i, j), []byte(payload), newDue
 			moved := task
 			moved.ID = "moved" + task.ID
@@ -108,7 +108,7 @@ func testListOmitPayload(r *rig) {
 		}
 	}
 	for state, count := range map[engine.State]int{
-		engine.Pending: 18 + each, engine.Running: each, engine.Dead: each, engine.Done: each, engine.Removed: each,
+		engine.Pending: 24 + each, engine.Running: each, engine.Dead: each, engine.Done: each, engine.Removed: each,
 	} {
 		want := r.list(state, engine.MaxPage)
 		for i, task := range want {

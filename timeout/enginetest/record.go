@@ -16,6 +16,20 @@ var trace = map[string]string{
 	engine.Tracestate:  "congo=t61rcWkgMzE",
 }
 
+// options are a Task.Options.
+var options = engine.Options{
+	Retries: 1, Backoff: time.Minute, BackoffMax: 2 * time.Minute, Timeout: -1,
+	NotAfter: time.Date(2999, 12, 31, 23, 59, 59, 999_000_000, time.UTC), Metadata: map[string]string{"customer": "7", "region": "eu-é"},
+}
+
+// sameOptions checks that a task has the options.
+func (r *rig) sameOptions(task engine.Task) {
+	r.t.Helper()
+	require.True(r.t, options.NotAfter.Equal(task.NotAfter), "NotAfter %v", task.NotAfter)
+	task.NotAfter = options.NotAfter
+	require.Equal(r.t, options, task.Options)
+}
+
 // ahead is how far Created may be after the engine's clock. An engine may take it from a version.
 const ahead = 10 * time.Millisecond
 
@@ -32,7 +46,7 @@ func testRecord(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retain: long, Retries: 1})
 	tracked := func(id string, due time.Time) engine.Task {
 		task := r.task(id, due)
-		task.Trace = maps.Clone(trace)
+		task.Trace, task.Options = maps.Clone(trace), options.Clone()
 		return task
 	}
 	before := r.now()
@@ -45,6 +59,7 @@ func testRecord(r *rig) {
 		r.t.Helper()
 		sameTime(r.t, first.Created, task.Created, "Created")
 		require.Equal(r.t, trace, task.Trace)
+		r.sameOptions(task)
 		require.Equal(r.t, "payload of "+first.ID, string(task.Payload))
 		require.Nil(r.t, task.Callback)
 		require.Equal(r.t, []int{attempts, calls, failures}, []int{task.Attempts, task.Calls, task.Failures}, "attempts, calls and failures of a task that is %v", task.State)
@@ -103,6 +118,7 @@ func testRecord(r *rig) {
 	r.created(before, r.now(), task)
 	require.True(r.t, task.Created.After(first.Created))
 	require.Nil(r.t, task.Trace)
+	require.Zero(r.t, task.Options)
 	require.Zero(r.t, task.Calls)
 	require.Zero(r.t, task.Failures)
 
@@ -115,9 +131,14 @@ func testRecord(r *rig) {
 	require.Equal(r.t, task.Callback, found.Callback)
 	leased = r.leaseOne("a", long)
 	require.Equal(r.t, trace, leased.Trace)
+	r.sameOptions(leased.Task)
 	require.Equal(r.t, task.Callback, leased.Callback)
-	task.Callback, task.Trace = nil, map[string]string{}
+	task.Callback, task.Trace, task.Options = nil, nil, engine.Options{Metadata: options.Metadata}
 	r.setAll(task)
+	require.Equal(r.t, engine.Options{Metadata: options.Metadata}, r.get("1").Options)
+	task.Trace, task.Options = map[string]string{}, engine.Options{Metadata: map[string]string{}}
+	r.setAll(task)
+	require.Zero(r.t, r.get("1").Options)
 	require.Nil(r.t, r.get("1").Trace)
 	require.Nil(r.t, r.get("1").Callback)
 

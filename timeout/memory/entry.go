@@ -33,6 +33,7 @@ type more struct {
 	failures int   // of earlier runs
 	callback *engine.Callback
 	trace    map[string]string
+	options  engine.Options
 	failure  string
 	node     string
 	log      []logged
@@ -95,6 +96,7 @@ func (en *entry) brief() engine.Task {
 		more = *en.more
 	}
 	task.Callback, task.Trace, task.Error, task.Node = more.callback.Clone(), maps.Clone(more.trace), more.failure, more.node
+	task.Options = more.options.Clone()
 	task.Count(more.calls, more.failures)
 	return task
 }

@@ -29,8 +29,8 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 			t.tasks.Set(en.id, en)
 		}
 		en.payload, en.created, en.attempts, en.more = string(task.Payload), now(), 0, nil
-		if task.Callback != nil || len(task.Trace) > 0 {
-			en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace)}
+		if task.Callback != nil || len(task.Trace) > 0 || !task.Options.IsZero() {
+			en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace), options: task.Options.Clone()}
 		}
 		return e.retime(en, was, task.DueAt(from(task.After)))
 	})

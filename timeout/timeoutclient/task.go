@@ -204,6 +204,9 @@ func (c *Client) List(ctx context.Context, query engine.Query) (engine.Page, err
 	if query.Cursor != "" {
 		params.Set("cursor", query.Cursor)
 	}
+	for name, value := range query.Metadata {
+		params.Add("metadata[]", name+"="+value)
+	}
 	found, err := ask[wire.Tasks](ctx, c, http.MethodGet, topicAt(query.Topic, "/tasks?"+params.Encode()), nil)
 	return engine.Page{Tasks: wire.Each(found.Tasks, wire.Task.Read), Next: found.Next}, err
 }

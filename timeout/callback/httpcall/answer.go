@@ -35,7 +35,10 @@ func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Heade
 		return nil
 	}
 	err := textOfAnswer(resp, head)
-	if status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests {
+	switch {
+	case status == http.StatusTooManyRequests:
+		err = timeout.Uncounted(err)
+	case status < 500 && status != http.StatusRequestTimeout:
 		err = timeout.Answered(err) // the host lives
 	}
 	if status >= 300 && status < 400 || status == http.StatusGone || slices.Contains(final, status) {

@@ -228,6 +228,7 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 			require.Equal(t, test.permanent, errors.Is(err, timeout.ErrPermanent))
 			lives := strings.Contains("300 301 302 307 308 400 401 403 404 409 410 422 425", test.answer[:3])
 			require.Equal(t, lives, errors.Is(err, timeout.ErrAnswered))
+			require.Equal(t, test.answer[:3] == "429", errors.Is(err, timeout.ErrUncounted))
 			after, has := timeout.RetryDelay(err)
 			require.Equal(t, test.after != never, has, "%v", err)
 			if has {

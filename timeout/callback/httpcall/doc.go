@@ -24,7 +24,8 @@
 //   - 3xx, 410, and the callback's Final: dead at once. Redirects are not followed.
 //   - All other answers, and none at all: the next attempt may succeed. A target says 404 during
 //     a rollout, 401 with an old token, and 409 to a key still in progress. A Retry-After is
-//     followed, in seconds or as a date, up to MaxRetryAfter.
+//     followed, in seconds or as a date, up to MaxRetryAfter. An attempt with the answer 429 does not
+//     count ([timeout.Uncounted]): the target has only put it off.
 //
 // An answer below 500 proves that the host lives, but for 408 and 429. All other answers, timeouts and refused
 // connections are failures of the host, final or not. After several of them in a row the center makes no calls to the

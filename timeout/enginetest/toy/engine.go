@@ -150,6 +150,7 @@ func (e *toy) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, er
 		if len(set.Trace) > 0 {
 			task.Trace = maps.Clone(set.Trace)
 		}
+		task.Options = set.Options.Clone()
 		task.wait(set.DueAt(now.UnixMilli()))
 		e.tasks[task.Key()] = task
 		return task.answer(old.State)
@@ -226,6 +227,7 @@ func (t *task) seen() engine.Task {
 	task := t.Task
 	task.Until = t.Until.Truncate(time.Millisecond)
 	task.Payload, task.Callback, task.Trace = slices.Clone(t.Payload), t.Callback.Clone(), maps.Clone(t.Trace)
+	task.Options = t.Options.Clone()
 	return task
 }
 

@@ -1,4 +1,4 @@
-// Package origin keeps the callback and the trace of a task as JSON.
+// Package origin keeps the callback, the trace and the options of a task as JSON.
 package origin
 
 import (
@@ -8,19 +8,20 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// origin is a callback with a trace. Without a trace the JSON is as in earlier versions. With a trace and
+// origin is a callback with a trace and options. Without these the JSON is as in earlier versions. With one of them and
 // no callback it is a callback without a kind to them: they put the task off, for another node.
 type origin struct {
 	engine.Callback
-	Trace map[string]string `json:"trace,omitempty"`
+	Trace   map[string]string `json:"trace,omitempty"`
+	Options engine.Options    `json:"options,omitzero"`
 }
 
-// Of returns the JSON for a task. It is empty without a callback and a trace.
+// Of returns the JSON for a task. It is empty without a callback, a trace and options.
 func Of(task *engine.Task) string {
-	if task.Callback == nil && len(task.Trace) == 0 {
+	if task.Callback == nil && len(task.Trace) == 0 && task.Options.IsZero() {
 		return ""
 	}
-	from := origin{Trace: task.Trace}
+	from := origin{Trace: task.Trace, Options: task.Options}
 	if task.Callback != nil {
 		from.Callback = *task.Callback
 	}
@@ -28,7 +29,7 @@ func Of(task *engine.Task) string {
 	return string(text)
 }
 
-// Read sets Callback and Trace of a task. Empty JSON is neither.
+// Read sets Callback, Trace and Options of a task. Empty JSON is none of them.
 func Read(text []byte, task *engine.Task) error {
 	if len(text) == 0 {
 		return nil
@@ -40,6 +41,6 @@ func Read(text []byte, task *engine.Task) error {
 	if from.Kind != "" {
 		task.Callback = &from.Callback
 	}
-	task.Trace = from.Trace
+	task.Trace, task.Options = from.Trace, from.Options
 	return nil
 }

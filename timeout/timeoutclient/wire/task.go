@@ -28,9 +28,37 @@ func (w When) Read() (due time.Time, after time.Duration, err error) {
 	return w.Due.Time, after, err
 }
 
+// Options are engine.Options.
+type Options struct {
+	Retries    int               `json:"retries,omitempty"`
+	Backoff    Duration          `json:"backoff,omitzero"`
+	BackoffMax Duration          `json:"backoff_max,omitzero"`
+	Timeout    Duration          `json:"timeout,omitzero"`
+	NotAfter   Instant           `json:"not_after,omitzero"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Read returns the options as a center takes them.
+func (o Options) Read() engine.Options {
+	return engine.Options{
+		Retries: o.Retries, Backoff: time.Duration(o.Backoff), BackoffMax: time.Duration(o.BackoffMax), Timeout: time.Duration(o.Timeout),
+		NotAfter: o.NotAfter.Time, Metadata: o.Metadata,
+	}
+}
+
+// OptionsOf returns options as JSON.
+func OptionsOf(o engine.Options) Options {
+	return Options{
+		Retries: o.Retries, Backoff: Duration(o.Backoff), BackoffMax: Duration(o.BackoffMax), Timeout: Duration(o.Timeout),
+		NotAfter: Instant{o.NotAfter}, Metadata: o.Metadata,
+	}
+}
+
 // Setting is a task to be set, without its key.
 type Setting struct {
 	When
+	OnSchedule bool `json:"on_schedule,omitempty"`
+	Options
 
 	// Payload is any JSON value, kept as it was written. PayloadBase64 is for anything else.
 	Payload       json.RawMessage `json:"payload,omitempty"`
@@ -44,9 +72,9 @@ type Setting struct {
 
 // Task returns the task to be set under a key. The error wraps engine.ErrArgument.
 func (s Setting) Task(key engine.Key, ifAbsent bool) (engine.Task, error) {
-	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read(), Trace: s.Trace}
+	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read(), Trace: s.Trace, OnSchedule: s.OnSchedule, Options: s.Options.Read()}
 	var err error
-	if task.Due, task.After, err = s.Read(); err != nil {
+	if task.Due, task.After, err = s.When.Read(); err != nil {
 		return task, err
 	}
 	if s.PayloadBase64 != nil {
@@ -113,6 +141,7 @@ type Task struct {
 	Callback *Callback    `json:"callback,omitempty"`
 
 	Trace map[string]string `json:"trace,omitempty"`
+	Options
 
 	// PayloadBytes is the size of the payload. Lists have it in place of the payload.
 	PayloadBytes  int             `json:"payload_bytes,omitempty"`
@@ -125,7 +154,7 @@ func TaskOf(t engine.Task) Task {
 	task := Task{
 		Key: t.Key(), State: t.State, Due: Instant{t.Due}, Until: Instant{t.Until}, Version: t.Version,
 		Created: Instant{t.Created}, Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
-		Callback: CallbackOf(t.Callback), Trace: t.Trace, PayloadBytes: t.PayloadBytes,
+		Callback: CallbackOf(t.Callback), Trace: t.Trace, Options: OptionsOf(t.Options), PayloadBytes: t.PayloadBytes,
 	}
 	if isJSON(t.Payload) {
 		task.Payload = t.Payload
@@ -185,7 +214,7 @@ func WhenOf(due time.Time, after time.Duration) When {
 // SettingOf returns a task to be set. The payload arrives byte for byte: it is JSON in JSON only if
 // that changes nothing.
 func SettingOf(t engine.Task) Setting {
-	setting := Setting{When: WhenOf(t.Due, t.After), Callback: CallbackOf(t.Callback), Trace: t.Trace}
+	setting := Setting{When: WhenOf(t.Due, t.After), OnSchedule: t.OnSchedule, Options: OptionsOf(t.Options), Callback: CallbackOf(t.Callback), Trace: t.Trace}
 	var compact bytes.Buffer
 	switch {
 	case len(t.Payload) == 0:
@@ -202,7 +231,7 @@ func (t Task) Read() engine.Task {
 	task := engine.Task{
 		Topic: t.Topic, ID: t.ID, State: t.State, Due: t.Due.Time, Until: t.Until.Time, Version: t.Version,
 		Created: t.Created.Time, Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
-		Callback: t.Callback.Read(), Trace: t.Trace, Payload: t.PayloadBase64, PayloadBytes: t.PayloadBytes,
+		Callback: t.Callback.Read(), Trace: t.Trace, Options: t.Options.Read(), Payload: t.PayloadBase64, PayloadBytes: t.PayloadBytes,
 	}
 	if t.Payload != nil {
 		task.Payload = t.Payload

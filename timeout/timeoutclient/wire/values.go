@@ -80,7 +80,8 @@ func parseInstant(text []byte) (time.Time, error) {
 	return when, nil
 }
 
-// Duration is written as in Go. It is read in that form, or as a number of milliseconds.
+// Duration is written as in Go. It is read in that form, with days as in engine.ParseDuration, or as a number of
+// milliseconds.
 type Duration time.Duration
 
 // MarshalJSON writes the duration.
@@ -105,9 +106,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	parsed, err := time.ParseDuration(s)
+	parsed, err := engine.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("%w: duration %.*q, must be as 1m30s, or a number of milliseconds", engine.ErrArgument, maxShown, s)
+		return fmt.Errorf("%w: duration %.*q, must be as 1m30s or 2d, or a number of milliseconds", engine.ErrArgument, maxShown, s)
 	}
 	*d = Duration(parsed)
 	return nil

@@ -83,6 +83,49 @@ func TestATaskHasTheTraceOfTheRequest(t *testing.T) {
 	require.WithinDuration(t, time.Now(), get[wire.Task](s, "/v1/topics/orders/tasks/3").Created.Time, time.Minute)
 }
 
+func TestATaskHasSettingsOfItsOwn(t *testing.T) {
+	s := start(t, Config{})
+	const path = "/v1/topics/orders/tasks/1"
+	const own = `"retries":3,"backoff":"1d","backoff_max":172800000,"timeout":"-1s","not_after":"2999-01-01T00:00:00Z","metadata":{"customer":"7"}`
+	require.Equal(t, http.StatusCreated, s.raw(http.MethodPut, path, `{"due":"2099-01-01T00:00:00Z",`+own+`}`).status)
+	want := wire.Options{
+		Retries: 3, Backoff: wire.Duration(24 * time.Hour), BackoffMax: wire.Duration(48 * time.Hour), Timeout: wire.Duration(-time.Second),
+		NotAfter: wire.Instant{Time: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)}, Metadata: map[string]string{"customer": "7"},
+	}
+	require.Equal(t, want, get[wire.Task](s, path).Options)
+	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"orders","id":"2",`+own+`,"due":"2099-01-01T00:00:00Z"},{"topic":"orders","id":"3","due":"2099-01-01T00:00:00Z"}]}`)
+	require.Len(t, get[wire.Tasks](s, "/v1/topics/orders/tasks").Tasks, 3)
+	listed := get[wire.Tasks](s, "/v1/topics/orders/tasks?metadata[]=customer%3D7").Tasks
+	require.Len(t, listed, 2)
+	require.Equal(t, want, listed[0].Options)
+	require.Empty(t, get[wire.Tasks](s, "/v1/topics/orders/tasks?metadata[]=customer=7&metadata[]=region=eu").Tasks)
+
+	do[wire.Topic](s, http.MethodPut, "/v1/topics/yearly", `{"every":"0 0 1 1 *"}`)
+	require.Equal(t, http.StatusCreated, s.raw(http.MethodPut, "/v1/topics/yearly/tasks/1", `{"on_schedule":true}`).status)
+	require.Equal(t, time.January, get[wire.Task](s, "/v1/topics/yearly/tasks/1").Due.UTC().Month())
+	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, path, `{"on_schedule":true}`).status)
+
+	for body, says := range map[string]string{
+		`{"retries":1000001}`:           "retries 1000001 of a task, must be at most 1000000",
+		`{"backoff":"-1s"}`:             "backoff -1s of a task, must not be negative",
+		`{"backoff_max":1,"backoff":2}`: "backoff 2ms of a task, must be at most its BackoffMax 1ms",
+		`{"not_after":"2020-01-01T00:00:00Z","due":"2021-01-01T00:00:00Z"}`: "must not be after NotAfter",
+		`{"metadata":{"":"x"}}`:   "must have 1 to 64",
+		`{"metadata":7}`:          `is a JSON number, must be an object`,
+		`{"metadata":{"a":null}}`: `is null, must have a value`,
+	} {
+		require.Contains(t, s.ask(http.StatusBadRequest, http.MethodPut, path, body), says, body)
+	}
+	for query, says := range map[string]string{
+		"metadata[]=customer":           `must be name=value, each name once`,
+		"metadata[]=a=1&metadata[]=a=2": "each name once",
+		"metadata[]=%3D1":               "must have 1 to 64",
+		"metadata=a":                    "metadata",
+	} {
+		require.Contains(t, s.ask(http.StatusBadRequest, http.MethodGet, "/v1/topics/orders/tasks?"+query, ""), says, query)
+	}
+}
+
 // A repeated call has one effect. With If-None-Match only the first one counts.
 func TestCallsCanBeRepeated(t *testing.T) {
 	s := start(t, Config{})
@@ -270,7 +313,7 @@ func TestBadRequests(t *testing.T) {
 		{one, `{"after":1h}`, 400, `no JSON at byte 11`},
 		{one, "{\"payload\":\"\xff\"}", 400, `not UTF-8`},
 		{one, `{"afer":"1h"}`, 400, `unknown field "afer"`},
-		{one, `{"after":"1 parsec"}`, 400, `duration "1 parsec", must be as 1m30s`},
+		{one, `{"after":"1 parsec"}`, 400, `duration "1 parsec", must be as 1m30s or 2d, or a number of milliseconds`},
 		{one, `{"after":"-1s"}`, 400, `invalid argument: after -1s of t/a, must not be negative`},
 		{one, `{"after":1.5}`, 400, `duration 1.5, must be a string or a whole number of milliseconds`},
 		{one, `{"after":9223372036854775807}`, 400, `duration of 9223372036854775807 ms, must be at most 9223372036854 ms`},

@@ -131,6 +131,21 @@ func checkQuery(u *url.URL, known []string) error {
 	return nil
 }
 
+// metadataOf reads metadata as name=value. Without any it is nil.
+func metadataOf(texts []string) (metadata map[string]string, err error) {
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		if other, twice := metadata[name]; !found || twice && other != value {
+			return nil, fmt.Errorf("%w: metadata[] %.*q, must be name=value, each name once", timeout.ErrArgument, maxShown, text)
+		}
+		if metadata == nil {
+			metadata = make(map[string]string)
+		}
+		metadata[name] = value
+	}
+	return metadata, nil
+}
+
 // limitOf reads a number of tasks. Without one it is zero.
 func limitOf(text string) (int, error) {
 	if text == "" {

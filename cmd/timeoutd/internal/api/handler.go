@@ -185,7 +185,7 @@ func (h *Handler) routes() []route {
 		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, empty(clearDead(h, replay, timeout.Task.Key))},
 		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, empty(clearDead(h, remove, drop))},
 
-		{"GET /v1/topics/{topic}/tasks?state&limit&cursor", Read, ofTopic(h.listTasks)},
+		{"GET /v1/topics/{topic}/tasks?state&limit&cursor&metadata[]", Read, ofTopic(h.listTasks)},
 		{"GET /v1/topics/{topic}/tasks/{id}", Read, ofTask(h.getTask)},
 		{"PUT /v1/topics/{topic}/tasks/{id}", Write, ofTask(h.setTask)},
 		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, empty(ofTask(h.removeTask))},

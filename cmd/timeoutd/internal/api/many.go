@@ -188,8 +188,12 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string)
 	if err != nil {
 		return err
 	}
+	metadata, err := metadataOf(query["metadata[]"])
+	if err != nil {
+		return err
+	}
 	page, err := h.center.List(r.Context(), timeout.Query{
-		Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor"), OmitPayload: true,
+		Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor"), Metadata: metadata, OmitPayload: true,
 	})
 	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, h.taskFor(r)), Next: page.Next}, err)
 }

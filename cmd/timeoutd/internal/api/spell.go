@@ -11,7 +11,7 @@ import (
 // fields are the names in JSON of the fields that errors of package timeout name.
 var fields = func() map[string]string {
 	names := map[string]string{"After": "after", "Limit": "limit", "Max": "max", "Wait": "wait"}
-	for _, of := range []any{timeout.Topic{}, timeout.Callback{}} {
+	for _, of := range []any{timeout.Topic{}, timeout.Callback{}, timeout.Options{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			names[field.Name] = jsonName(field)
 		}

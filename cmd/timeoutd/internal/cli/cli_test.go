@@ -99,6 +99,18 @@ func TestATaskFromAShell(t *testing.T) {
 	_, _, stderr := s.run("set", "orders", "traced", "-traceparent", "00-x")
 	require.Contains(t, stderr, "must be as in W3C Trace Context")
 
+	s.ok("set", "orders", "own", "-due", "2099-01-02T03:04:05Z", "-retries", "-1", "-backoff", "1d", "-timeout", "2h", "-not-after", "2099-02-02T03:04:05Z", "-metadata", "customer=7", "-metadata", "region=eu=1")
+	require.Regexp(t, `retries +-1\nbackoff +24h0m0s\ntimeout +2h0m0s\nnot-after +2099-0[12]-0.*\nmetadata +customer=7 region=eu=1\n`, s.ok("get", "orders", "own"))
+	require.Contains(t, s.ok("list", "orders", "-metadata", "region=eu=1", "-metadata", "customer=7"), "own")
+	require.NotContains(t, s.ok("list", "orders", "-metadata", "customer=7", "-metadata", "region=us"), "own")
+
+	s.ok("topic", "yearly", "-every", "0 0 1 1 *")
+	require.Regexp(t, "yearly/1 is set for (20[0-9][0-9]-01-01|20[0-9][0-9]-12-31)", s.ok("set", "yearly", "1", "-on-schedule"))
+	_, _, stderr = s.run("set", "orders", "1", "-on-schedule")
+	require.Contains(t, stderr, "topic orders has no Every, must have one")
+	_, _, stderr = s.run("set", "yearly", "1", "-on-schedule", "-after", "1s")
+	require.Contains(t, stderr, "must be without both")
+
 	file := filepath.Join(t.TempDir(), "payload")
 	require.NoError(t, os.WriteFile(file, []byte{0xff, 0}, 0o600))
 	s.ok("set", "orders", "-raw", "-payload", "@"+file, "--", "-a/b ü")
@@ -121,7 +133,7 @@ func TestTopicsFromAShell(t *testing.T) {
 	exit, _, stderr := s.run("topic", "mail")
 	require.Equal(t, ExitFailure, exit)
 	require.Contains(t, stderr, `topic "mail"`)
-	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "48h", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
+	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "2d", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
 	changed := squeezed(s.ok("topic", "mail", "-retries", "3", "-every", "10m", "-global-concurrency", "32"))
 	for _, kept := range []string{"slots 16", "lease 1m0s", "rate 2.5", "retain-dead 48h0m0s", "max-dead 7", "retries 3", "priority 1", "every 10m", "global-concurrency 32", "global-rate 0", "http://example.com/"} {
 		require.Contains(t, changed, kept, "what is not said stays")
@@ -256,8 +268,10 @@ func TestBadCommands(t *testing.T) {
 		"set":                              `set with the words [], must be: timeoutd set TOPIC ID`,
 		"set a b c":                        `set with the words ["a" "b" "c"]`,
 		"set a b -after":                   "set: flag needs an argument: -after",
-		"set a b -after tomorrow":          `must be a duration such as 1m30s`,
-		"set a b -after -1s":               `must be a duration such as 1m30s, and not negative`,
+		"set a b -metadata x":              `must be name=value`,
+		"set a b -not-after x":             `time "x"`,
+		"set a b -after tomorrow":          `must be a duration such as 1m30s or 2d`,
+		"set a b -after -1s":               `must be a duration such as 1m30s or 2d, and not negative`,
 		"set a b -due tomorrow":            `action time "tomorrow", must be as 2026-01-02T15:04:05Z`,
 		"set a b -due 1796000000":          `seconds since 1970 and 1970-01-21T18:53:20Z as milliseconds: milliseconds?`,
 		"move a b -due 1796000000":         `milliseconds?`,

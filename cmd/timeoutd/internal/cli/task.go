@@ -8,7 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,12 +21,26 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// durationFlag adds a flag with a duration.
+// duration is the value of a flag. It may have days.
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(s string) (err error) {
+	parsed, err := engine.ParseDuration(s)
+	if err != nil {
+		return errors.New("must be a duration such as 1m30s or 2d")
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+// durationFlag adds a flag with a duration that is not negative.
 func durationFlag(flags *flag.FlagSet, name, usage string, set func(*time.Duration)) {
 	flags.Func(name, usage, func(s string) error {
-		d, err := time.ParseDuration(s)
-		if err != nil || d < 0 {
-			return fmt.Errorf("must be a duration such as 1m30s, and not negative")
+		var d time.Duration
+		if err := (*duration)(&d).Set(s); err != nil || d < 0 {
+			return errors.New("must be a duration such as 1m30s or 2d, and not negative")
 		}
 		set(&d)
 		return nil
@@ -35,14 +51,22 @@ func durationFlag(flags *flag.FlagSet, name, usage string, set func(*time.Durati
 func whenFlags(flags *flag.FlagSet) *wire.When {
 	when := new(wire.When)
 	durationFlag(flags, "after", "time from now, such as 15m", func(d *time.Duration) { when.After = (*wire.Duration)(d) })
-	flags.Func("due", "time such as 2026-01-02T15:04:05Z, or milliseconds since 1970", func(s string) error {
+	instantFlag(flags, "due", "time such as 2026-01-02T15:04:05Z, or milliseconds since 1970", func(t time.Time) { when.Due.Time = t })
+	return when
+}
+
+// instantFlag adds a flag with a time.
+func instantFlag(flags *flag.FlagSet, name, usage string, set func(time.Time)) {
+	flags.Func(name, usage, func(s string) error {
 		text := []byte(s)
 		if _, err := strconv.ParseInt(s, 10, 64); err != nil {
 			text = strconv.AppendQuote(nil, s)
 		}
-		return when.Due.UnmarshalJSON(text)
+		var at wire.Instant
+		err := at.UnmarshalJSON(text)
+		set(at.Time)
+		return err
 	})
-	return when
 }
 
 // callbackFlags adds the flags of a callback.
@@ -77,6 +101,31 @@ func callbackFlags(flags *flag.FlagSet, callback **engine.Callback) {
 	durationFlag(flags, "call-timeout", "how long a call may take", func(d *time.Duration) { get().Timeout = *d })
 }
 
+// optionFlags adds flags for the options of a task.
+func optionFlags(flags *flag.FlagSet, o *engine.Options) {
+	flags.IntVar(&o.Retries, "retries", 0, "attempts after the first one, in place of the topic's; negative is none")
+	flags.Var((*duration)(&o.Backoff), "backoff", "the wait before the first retry, in place of the topic's")
+	flags.Var((*duration)(&o.BackoffMax), "backoff-max", "the longest wait before a retry, in place of the topic's")
+	flags.Var((*duration)(&o.Timeout), "timeout", "how long a handler may take, in place of what the topic says; negative is for ever")
+	instantFlag(flags, "not-after", "a task that would begin later is dead: a time as of -due", func(t time.Time) { o.NotAfter = t })
+	metadataFlag(flags, "`name=value` for lists and programs; can be there several times", &o.Metadata)
+}
+
+// metadataFlag adds -metadata.
+func metadataFlag(flags *flag.FlagSet, usage string, metadata *map[string]string) {
+	flags.Func("metadata", usage, func(s string) error {
+		name, value, found := strings.Cut(s, "=")
+		if !found || name == "" {
+			return errors.New("must be name=value")
+		}
+		if *metadata == nil {
+			*metadata = make(map[string]string)
+		}
+		(*metadata)[name] = value
+		return nil
+	})
+}
+
 func setTask(s *session, flags *flag.FlagSet) doing {
 	var task engine.Task
 	when := whenFlags(flags)
@@ -87,6 +136,8 @@ func setTask(s *session, flags *flag.FlagSet) doing {
 		task.Trace = map[string]string{engine.Traceparent: s}
 		return engine.CheckTrace(task.Trace)
 	})
+	flags.BoolVar(&task.OnSchedule, "on-schedule", false, "at the first time of the topic's -every, in place of -after and -due")
+	optionFlags(flags, &task.Options)
 	ifAbsent := flags.Bool("if-absent", false, "change nothing where there is a task that waits, runs or is dead")
 	return func(ctx context.Context, words []string) (err error) {
 		task.Topic, task.ID, task.IfAbsent = words[0], words[1], *ifAbsent
@@ -204,6 +255,12 @@ func (s *session) get(ctx context.Context, words []string) error {
 		{"node", task.Node},
 		{"callback", callbackText(task.Callback)},
 		{"trace", task.Trace[engine.Traceparent]},
+		{"retries", some(task.Retries)},
+		{"backoff", some(task.Backoff)},
+		{"backoff-max", some(task.BackoffMax)},
+		{"timeout", some(task.Timeout)},
+		{"not-after", instant(task.NotAfter)},
+		{"metadata", pairs(task.Metadata)},
 		{"payload", payload},
 	} {
 		if field[1] != "" {
@@ -211,6 +268,23 @@ func (s *session) get(ctx context.Context, words []string) error {
 		}
 	}
 	return s.show(err, t)
+}
+
+// some returns a value as text, or nothing for zero.
+func some[T comparable](value T) string {
+	if value == *new(T) {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// pairs returns metadata as name=value, by name.
+func pairs(metadata map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		all = append(all, name+"="+metadata[name])
+	}
+	return strings.Join(all, " ")
 }
 
 func callbackText(c *engine.Callback) string {
@@ -228,13 +302,15 @@ func listDead(s *session, flags *flag.FlagSet) doing { return s.list(flags, new(
 
 // list prints the tasks in a state. With -json each page is a line.
 func (s *session) list(flags *flag.FlagSet, name *string) doing {
+	var metadata map[string]string
+	metadataFlag(flags, "`name=value`: tasks that have it; can be there several times", &metadata)
 	limit, all := flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
 	return func(ctx context.Context, words []string) error {
 		state, err := engine.ParseState(*name)
 		if err = cmp.Or(err, checkLimit(*limit)); err != nil {
 			return err
 		}
-		query := engine.Query{Topic: words[0], State: state, Limit: *limit}
+		query := engine.Query{Topic: words[0], State: state, Limit: *limit, Metadata: metadata}
 		until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
 		t := newTable(s.out, "ID", cmp.Or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR") // unseen until Flush
 		for {

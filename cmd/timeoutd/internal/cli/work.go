@@ -29,7 +29,7 @@ func work(s *session, flags *flag.FlagSet) doing {
 	var pull timeoutclient.Pull
 	program := flags.String("exec", "", "the `program`, by sh: it has the payload as its input and HEARTWHEEL_ID, _TOPIC, _VERSION, _ATTEMPT and _DUE (in ms) in its environment; exit code 0 is success, and otherwise the end of its standard error is the task's error")
 	flags.IntVar(&pull.Max, "max", 1, "tasks at the same time")
-	flags.DurationVar(&pull.Lease, "lease", 0, "how long a task waits if this program dies (0: the topic's)")
+	flags.Var((*duration)(&pull.Lease), "lease", "how long a task waits if this program dies (0: the topic's)")
 	return func(ctx context.Context, words []string) error {
 		switch {
 		case *program == "":

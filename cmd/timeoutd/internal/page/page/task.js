@@ -35,7 +35,8 @@ async function look(key, act, again) {
   drawFacts($("look-facts"), [
     ["state", task.state], ["created", date(task.created)], ["due", date(task.due)], [untilNames[task.state], date(task.until)],
     ["attempts", task.attempts || 0], ["calls", task.calls || 0], ["failures", task.failures || 0], ["trace", (task.trace || {}).traceparent],
-    ["version", task.version], ["node", task.node], ["callback", callbackText(task.callback)],
+    ["retries", task.retries], ["backoff", task.backoff], ["timeout", task.timeout], ["not after", date(task.not_after)],
+    ["metadata", Object.entries(task.metadata || {}).map((e) => e.join("=")).join(", ")], ["version", task.version], ["node", task.node], ["callback", callbackText(task.callback)],
   ]);
   $("look-error").hidden = !task.error;
   setText($("look-error"), task.error || "");
