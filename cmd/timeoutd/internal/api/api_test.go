@@ -373,7 +373,7 @@ func TestBadRequests(t *testing.T) {
 		{"GET /v1/topics/t/tasks?limit=1001", ``, 400, `limit "1001", must be a number from 1 to 1000`},
 		{"GET /v1/topics/t/tasks?limit=x", ``, 400, `limit "x", must be a number from 1 to 1000`},
 		{"GET /v1/topics/t/tasks?limit=1&limit=2", ``, 400, `parameter "limit" is there 2 times`},
-		{"GET /v1/topics/t/tasks?page=2", ``, 400, `parameter "page", must be one of ["state" "limit" "cursor"]`},
+		{"GET /v1/topics/t/tasks?page=2", ``, 400, `parameter "page", must be one of ["state" "limit" "cursor" "metadata[]"]`},
 		{"GET /v1/topics/t/tasks?state=lost", ``, 400, `state "lost"`},
 		{"GET /v1/topics/t/tasks?state=none", ``, 400, `state none of a list`},
 		{"GET /v1/topics/t/tasks?a;b", ``, 400, `semicolon`},

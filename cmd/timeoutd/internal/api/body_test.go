@@ -107,6 +107,7 @@ func TestBodiesOfStrangersTakeNoRoomOfOthers(t *testing.T) {
 	eventually(t, func() bool { return s.handler.leases.TryAcquire(bodiesAtOnce * maxFeedback) }, "an ended request has given its room back")
 	s.handler.patience = time.Millisecond
 	require.Equal(t, http.StatusServiceUnavailable, strange())
+	s.handler.patience = eternal
 	require.Equal(t, http.StatusCreated, s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{"payload":"`+strings.Repeat("x", 5<<10)+`"}`).status)
 	require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPost, "/v1/feedback", `{"token":"x"}`).status, "short ones never wait")
 }

@@ -25,7 +25,7 @@ func TestAQuestionMarkInAPathDoesNoHarm(t *testing.T) {
 		"POST /v1/topics/t/dead/drop?cause=":     `parameter "cause" is empty`,
 		"POST /v1/topics/t/dead/replay?cause":    `parameter "cause" is empty`,
 		"GET /v1/topics/t/tasks?limit=":          `parameter "limit" is empty`,
-		"GET /v1/topics/t/tasks?State=dead":      `parameter "State", must be one of ["state" "limit" "cursor"]`,
+		"GET /v1/topics/t/tasks?State=dead":      `parameter "State", must be one of ["state" "limit" "cursor" "metadata[]"]`,
 		"GET /v1/topics/t/tasks?limit=1&limit=2": `parameter "limit" is there 2 times`,
 		"GET /v1/topics/t/tasks/a?%zz":           "query",
 	} {
