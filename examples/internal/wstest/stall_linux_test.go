@@ -33,8 +33,8 @@ func TestAClientThatSpeaksAndNeverReads(t *testing.T) {
 		cfg := s.keeper.Config()
 		cfg.WriteStall, cfg.Closing.Timeout = stall, exampletest.Late
 		require.NoError(t, s.keeper.Update(cfg))
+		begin := time.Now() // the server writes before the dial is over
 		c, _ := s.dialSlow(t, 0)
-		begin := time.Now()
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
