@@ -3,28 +3,83 @@ package timeout
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// keep extends leases when a third of their time has passed. It cancels the contexts of lost
+// doubtRest is the pause after doubtful leases were extended. What is told meanwhile makes one extension.
+const doubtRest = 5 * time.Millisecond
+
+// keep extends leases when a third of their time has passed, or when they are in doubt. It cancels the contexts of lost
 // attempts and gives up hanging handlers. It sleeps while there is no lease and no hanging handler.
 func (w *worker) keep() {
+	var next time.Time // when it looks at all leases; doubts don't put that off
 	for {
 		lease, pause := w.leased()
 		var tick <-chan time.Time
-		if pause > 0 {
-			tick = time.After(pause)
+		if now := time.Now(); pause == 0 {
+			next = time.Time{}
+		} else {
+			if latest := now.Add(pause); next.IsZero() || next.After(latest) {
+				next = latest
+			}
+			tick = time.After(next.Sub(now))
 		}
 		select {
 		case <-tick:
+			next = time.Time{}
 			w.extend(w.aging(time.Now()), lease)
 		case <-w.leases:
+			if doubtful := w.doubtful(); len(doubtful) > 0 {
+				w.extend(doubtful, lease)
+				time.Sleep(doubtRest)
+			}
 		case <-w.ended:
 			return
 		}
 	}
+}
+
+// doubt makes keep ask at once whether the leases of a task still last, or all leases if id is empty.
+func (w *worker) doubt(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.held) > 0 || w.isCalling() {
+		w.doubts[id] = time.Now()
+		signal(w.leases)
+	}
+}
+
+// doubtful returns the attempts whose leases are in doubt.
+func (w *worker) doubtful() (doubtful []*attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for a := range w.held {
+		if !a.accepted && now.Before(a.until) && w.doubted(a) {
+			doubtful = append(doubtful, a)
+		}
+	}
+	w.believe(now)
+	return doubtful
+}
+
+// doubted reports whether somebody has doubted a lease since it was asked for or extended. w.mu must be held.
+func (w *worker) doubted(a *attempt) bool {
+	asked := a.until.Add(-a.lease)
+	return len(w.doubts) > 0 && (!w.doubts[a.ID].Before(asked) || !w.doubts[""].Before(asked))
+}
+
+// believe forgets the doubts, once it is known which leases they are about. A call under way may bring another one. w.mu
+// must be held.
+func (w *worker) believe(now time.Time) {
+	if !w.isCalling() {
+		clear(w.doubts)
+		return
+	}
+	maps.DeleteFunc(w.doubts, func(_ string, since time.Time) bool { return now.Sub(since) > engineTimeout })
 }
 
 // leased returns the length of the next leases, and the pause of keep: zero if there is nothing to keep. The topic may
@@ -58,7 +113,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.lose(a)
 		case w.hangs(a, now):
 			w.abandon(a)
-		case !a.accepted && a.until.Sub(now) < a.lease*2/3:
+		case !a.accepted && (a.until.Sub(now) < a.lease*2/3 || w.doubted(a)):
 			aging = append(aging, a)
 		}
 	}
@@ -67,6 +122,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.giveUp(a)
 		}
 	}
+	w.believe(now)
 	return aging
 }
 
@@ -160,6 +216,8 @@ func (w *worker) extended(aging []*attempt, held []bool, err error, asked time.T
 			a.until, a.lease = asked.Add(lease), lease
 		case known:
 			w.lose(a)
+		default:
+			w.doubts[a.ID] = asked // for another try at the next look
 		}
 	}
 	return accepted

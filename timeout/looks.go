@@ -61,6 +61,11 @@ type part struct {
 	rescued  bool             // whether the last look was that one; then it is the turn of the own slots
 }
 
+// isCalling reports whether a part is asked. l.mu must be held.
+func (l *looks) isCalling() bool {
+	return slices.ContainsFunc(l.parts, func(p *part) bool { return p.calls > 0 })
+}
+
 // isSilent reports whether an answer takes long.
 func (p *part) isSilent(now time.Time) bool { return p.calls > 0 && now.Sub(p.begun) >= askTimeout }
 

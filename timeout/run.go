@@ -207,6 +207,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	}
 	for name, w := range c.workers {
 		if _, ok := known[name]; !ok {
+			w.doubt("")
 			c.dismiss(name, w)
 		}
 	}
@@ -306,7 +307,7 @@ func (c *Center) countPurged(purged engine.Purged) {
 func (c *Center) listen(ctx context.Context) {
 	waker, ok := c.engine.(engine.Waker)
 	for ok && ctx.Err() == nil {
-		err := waker.Wake(ctx, c.woken)
+		err := waker.Wake(ctx, c.woken, c.doubt)
 		c.hear(false)
 		c.rest(ctx, "wake-ups", err)
 	}
@@ -326,6 +327,23 @@ func (c *Center) woken(topic string) {
 	}
 }
 
+// doubt makes the worker of a topic ask whether leases of a task still last, or all leases of the topic if the key has no ID.
+func (c *Center) doubt(key Key) {
+	c.mu.Lock()
+	w := c.workers[key.Topic]
+	c.mu.Unlock()
+	if w != nil {
+		w.doubt(key.ID)
+	}
+}
+
+// doubtAll is doubt for many keys.
+func (c *Center) doubtAll(keys []Key) {
+	for _, key := range keys {
+		c.doubt(key)
+	}
+}
+
 // looksAt returns the looks of the worker and the dispatcher of a topic, or nil in place of one that is missing.
 func (c *Center) looksAt(topic string) (of [2]*looks) {
 	c.mu.Lock()
@@ -339,14 +357,17 @@ func (c *Center) looksAt(topic string) (of [2]*looks) {
 	return of
 }
 
-// hear notes whether the engine tells of new tasks from now on. All workers look, since some
-// wakes may be missing.
+// hear notes whether the engine tells of new tasks and ended leases from now on. All workers look for both, since some
+// calls may be missing.
 func (c *Center) hear(hears bool) {
 	c.hears.Store(hears)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.workers {
 		w.woken()
+		if hears {
+			w.doubt("")
+		}
 	}
 	for _, d := range c.dispatchers {
 		d.woken()

@@ -252,7 +252,7 @@ func (w *worker) take(p *part, ask engine.Ask, batch engine.Batch, targets []str
 	if w.places == 0 { // since the call
 		w.releaseQueue(0)
 	}
-	if len(w.held) > 0 && (w.pause == 0 || pauseFor(ask.Lease) < w.pause) {
+	if len(w.held) > 0 && (w.pause == 0 || pauseFor(ask.Lease) < w.pause || len(w.doubts) > 0) {
 		signal(w.leases)
 	}
 	if w.limiter != nil {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // Set makes a task wait for its action time, in whatever state it was. The answer has the old state
@@ -29,6 +31,9 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	}
 	answer, err := c.sets.call(ctx, task)
 	if err == nil {
+		if answer.Was == Running && !task.IfAbsent {
+			c.doubt(task.Key())
+		}
 		c.meet(task)
 		c.wake(task.Key(), answer.Due)
 	}
@@ -60,6 +65,7 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	}
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
+		c.doubtAll(engine.EndedBySet(tasks, answers))
 		c.meet(tasks...)
 		c.wakeAll(len(answers), func(i int) (Key, time.Time) { return tasks[i].Key(), answers[i].Due })
 	}
@@ -227,15 +233,19 @@ func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
 }
 
 // Remove ends a task in the state Pending, Running or Dead; Answer.Was is this state. The context of
-// a running handler ends at the next try to extend its lease: mostly within a third of the lease, and
-// always within half of it unless the engine is slow.
+// a running handler ends at once, on every node that hears of it: see engine.Waker. Otherwise it ends at the next try
+// to extend the lease: mostly within a third of the lease, and always within half of it unless the engine is slow.
 func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	removal := Removal{Key: key}
 	if err := begin(c, Removal.Check, removal); err != nil {
 		return Answer{}, err
 	}
 	defer c.calls.Done()
-	return c.removes.call(ctx, removal)
+	answer, err := c.removes.call(ctx, removal)
+	if err == nil && answer.Was == Running && answer.Version == 0 {
+		c.doubt(key)
+	}
+	return answer, err
 }
 
 // RemoveAll is Remove for many tasks. A removal with a State or a Version spares a task in any other
@@ -247,7 +257,11 @@ func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, e
 		return nil, err
 	}
 	defer c.calls.Done()
-	return c.engine.Remove(ctx, removals)
+	answers, err := c.engine.Remove(ctx, removals)
+	if err == nil {
+		c.doubtAll(engine.EndedByRemoval(removals, answers))
+	}
+	return answers, err
 }
 
 // Replay makes dead tasks run again, at once, with all their attempts and a new version. It

@@ -42,6 +42,7 @@ type worker struct {
 	came     int           // tasks leased since it has changed
 	held     map[*attempt]struct{}
 	lost     map[*attempt]time.Time // handlers running without a lease, and since when
+	doubts   map[string]time.Time   // when somebody last said that a lease of a task has ended, by ID; empty means any task
 	pause    time.Duration          // of keep; zero means until something is leased
 	hanging  int                    // hanging handlers without a place
 	crowded  bool                   // whether the log has said that too many handlers hang
@@ -82,6 +83,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		ended:  make(chan struct{}),
 		held:   make(map[*attempt]struct{}),
 		lost:   make(map[*attempt]time.Time),
+		doubts: make(map[string]time.Time),
 		calls:  make(map[string]int),
 		slots:  []int{}, // none before there is a view
 	}

@@ -35,7 +35,7 @@ type Engine struct {
 	number int64 // the last version or lease number
 	ahead  int64 // what clockAhead returned at the last step of the clock, see follow
 	nodes  []node
-	wakers map[*func(string)]struct{}
+	wakers map[*waker]struct{}
 	closed bool
 }
 
@@ -43,7 +43,7 @@ type Engine struct {
 func New(cfg Config) (*Engine, error) {
 	cfg.Tick = cmp.Or(cfg.Tick, 10*time.Millisecond)
 	cfg.Executions = cmp.Or(cfg.Executions, 20)
-	e := &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*func(string)]struct{})}
+	e := &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*waker]struct{})}
 	// No stall credit: a task due during a stall of this process is due at once.
 	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})
 	if err != nil {
@@ -80,10 +80,18 @@ func call[R any](ctx context.Context, e *Engine, work func() (R, error)) (result
 
 // each answers each element of a batch in turn.
 func each[A, R any](ctx context.Context, e *Engine, batch []A, answer func(A) R) ([]R, error) {
+	return ending(ctx, e, batch, nil, answer)
+}
+
+// ending is each for a call that can end leases: ended returns those that it has ended, by its answers.
+func ending[A, R any](ctx context.Context, e *Engine, batch []A, ended func([]A, []R) []engine.Key, answer func(A) R) ([]R, error) {
 	return call(ctx, e, func() ([]R, error) {
 		answers := make([]R, len(batch))
 		for i, one := range batch {
 			answers[i] = answer(one)
+		}
+		if ended != nil && len(e.wakers) > 0 {
+			e.tell(ended(batch, answers))
 		}
 		return answers, nil
 	})
@@ -172,6 +180,9 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 // DropTopic is engine.Engine's.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	_, err := in(ctx, e, name, func(t *topic) bool {
+		if t.counts[engine.Running] > 0 {
+			e.tell([]engine.Key{{Topic: name}})
+		}
 		for _, en := range t.tasks.All() {
 			en.timer.Remove()
 			en.state = engine.None
@@ -211,10 +222,17 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return err
 }
 
+// waker is a call of Wake.
+type waker struct {
+	wake  func(topic string)
+	ended func(key engine.Key)
+}
+
 // Wake is engine.Waker's: it tells of each task that becomes due as the first of its slot.
-func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
+	waker := &waker{wake, ended}
 	if _, err := call(ctx, e, func() (bool, error) {
-		e.wakers[&wake] = struct{}{}
+		e.wakers[waker] = struct{}{}
 		return true, nil
 	}); err != nil {
 		return err
@@ -222,7 +240,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	wake("")
 	<-ctx.Done()
 	e.mu.Lock()
-	delete(e.wakers, &wake)
+	delete(e.wakers, waker)
 	e.mu.Unlock()
 	return nil
 }

@@ -19,7 +19,10 @@ func (e *Engine) set(ctx context.Context, exec executor, tasks []engine.Task) ([
 	answers := make([]engine.Answer, len(tasks))
 	size := func(i int) int { return len(tasks[i].Payload) }
 	err := chunks(len(tasks), size, func(from, to int) error {
-		return e.setChunk(ctx, exec, tasks[from:to], answers[from:to])
+		if err := e.setChunk(ctx, exec, tasks[from:to], answers[from:to]); err != nil {
+			return err
+		}
+		return e.tellEnded(ctx, exec, engine.EndedBySet(tasks[from:to], answers[from:to]))
 	})
 	if err != nil {
 		return nil, err
