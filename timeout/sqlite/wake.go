@@ -19,7 +19,7 @@ const (
 // number. Then it wakes the topics whose first task waits for an earlier time than before, and those
 // with a task due within five seconds: a center that listens asks as often by itself. A program with
 // the file to itself is not woken by its own changes, because its center knows of them. If two centers
-// share one Engine, its own changes wake both. Apart from that, Wake looks for ended leases 25 times a second.
+// share one Engine, its own changes wake both. Besides, Wake looks for ended leases 25 times a second.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	e.wakers.Add(1)
 	defer e.wakers.Add(-1)
