@@ -22,7 +22,7 @@ type extender struct {
 }
 
 func newExtender(t *testing.T) *extender {
-	e, err := memory.New(memory.Config{})
+	e, err := memory.New(coarse)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return &extender{Engine: e}
@@ -110,7 +110,7 @@ func TestAHandlerHearsAtOnceThatItsLeaseHasEnded(t *testing.T) {
 					if end.name != "DropTopic" {
 						require.Equal(t, "1", first.id)
 						require.Empty(t, endings)
-						pass(5 * time.Minute)
+						pass(time.Minute)
 						require.Equal(t, 1, r.stats().Running, "the other one goes on")
 						require.Empty(t, endings)
 					}
