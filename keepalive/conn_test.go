@@ -259,6 +259,7 @@ func TestReadIdleAndWriteIdleBeginWithTheConnection(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 			require.GreaterOrEqual(t, time.Since(begun), time.Minute)
+			synctest.Wait() // a connection is counted as closed just after it is out of Len
 			require.EqualValues(t, 1, k.Stats().Closed[why])
 		})
 	}

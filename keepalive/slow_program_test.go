@@ -26,10 +26,10 @@ func talk(t *testing.T, peer io.Writer, d time.Duration) (last time.Time, steady
 	last = time.Now()
 	for end := last.Add(d); time.Now().Before(end); {
 		time.Sleep(short / 10)
-		pause := time.Since(last)
+		before := last
 		last = time.Now()
 		_, err := peer.Write([]byte("x"))
-		if pause > short/2 {
+		if time.Since(before) > short/2 {
 			return last, false
 		}
 		require.NoError(t, err)

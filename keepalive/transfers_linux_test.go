@@ -28,6 +28,7 @@ func TestADownloadOverTLSToASlowPeerIsNotCut(t *testing.T) {
 func testSlowDownload(t *testing.T, activity Activity, cert tls.Certificate, client *tls.Config) (steady bool) {
 	k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: activity})
 	outer, inner := connect(t, "tcp")
+	begin := time.Now()
 	require.NoError(t, inner.(*net.TCPConn).SetWriteBuffer(64<<10)) // a larger one has room again in large pieces only
 	require.NoError(t, outer.(*net.TCPConn).SetReadBuffer(64<<10))
 	peer := tls.Client(outer, client)
@@ -41,7 +42,6 @@ func testSlowDownload(t *testing.T, activity Activity, cert tls.Certificate, cli
 	// The peer's kernel says that there is room again once a packet of loopback, of 64 KiB, has some.
 	const piece, packet = 16 << 10, 64 << 10
 	var reads [packet / piece]time.Time // the last ones, in turn
-	begin := time.Now()
 	for i := range reads {
 		reads[i] = begin
 	}

@@ -152,7 +152,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	if accepted {
 		err = nil
 		w.mu.Lock()
-		a.accepted = true // first: see extended
+		a.accepted = true // first: see extend
 		w.mu.Unlock()
 		w.prolong(a)
 	}

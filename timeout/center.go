@@ -24,9 +24,10 @@ type Center struct {
 	engine  engine.Engine
 	members engine.Members
 
-	sets    *committers[Task]
-	moves   *committers[Move]
-	removes *committers[Removal]
+	sets    *verb[Task]
+	moves   *verb[Move]
+	removes *verb[Removal]
+	replays *verb[Key]
 
 	fairQueue fairQueue
 	circuits  circuits
@@ -89,9 +90,10 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	if c.members == nil {
 		c.members = e
 	}
-	c.sets = newCommitters(e, Task.Key, c.set)
-	c.moves = newCommitters(e, func(m Move) Key { return m.Key }, e.Move)
-	c.removes = newCommitters(e, func(r Removal) Key { return r.Key }, e.Remove)
+	c.sets = &verb[Task]{c: c, check: c.checkTask, key: Task.Key, do: c.set, wakes: true, ends: engine.EndedBySet}
+	c.moves = &verb[Move]{c: c, check: Move.Check, key: func(m Move) Key { return m.Key }, do: e.Move, wakes: true}
+	c.removes = &verb[Removal]{c: c, check: Removal.Check, key: func(r Removal) Key { return r.Key }, do: e.Remove, ends: engine.EndedByRemoval}
+	c.replays = &verb[Key]{c: c, check: Key.Check, key: func(key Key) Key { return key }, do: e.Replay, wakes: true}
 	c.pulling, c.endPulls = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -146,36 +148,27 @@ func (c *Center) Close() error {
 	return nil
 }
 
-// open returns ErrClosed after Close.
-func (c *Center) open() error {
+// during makes a call that Close waits for. After Close it returns ErrClosed.
+func during[R any](c *Center, call func() (R, error)) (result R, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-// enter begins a call, which ends with c.calls.Done. After Close it returns ErrClosed.
-func (c *Center) enter() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return ErrClosed
+		c.mu.Unlock()
+		return result, ErrClosed
 	}
 	c.calls.Add(1)
-	return nil
+	c.mu.Unlock()
+	defer c.calls.Done()
+	return call()
 }
 
-// begin is enter for a call with arguments. It returns the error of the first invalid one.
-func begin[T any](c *Center, check func(T) error, args ...T) error {
-	if err := c.open(); err != nil {
-		return err
-	}
-	for _, arg := range args {
-		if err := check(arg); err != nil {
-			return err
+// checked is during for a call with arguments. It returns the error of the first invalid one.
+func checked[A, R any](c *Center, check func(A) error, args []A, call func() (R, error)) (R, error) {
+	return during(c, func() (result R, err error) {
+		for _, arg := range args {
+			if err := check(arg); err != nil {
+				return result, err
+			}
 		}
-	}
-	return c.enter()
+		return call()
+	})
 }

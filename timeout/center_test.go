@@ -51,18 +51,6 @@ func newRig(t *testing.T, cfg timeout.Config) *rig {
 	return rigOn(t, engine, cfg)
 }
 
-// coarse is for engines whose tests see hours go by, and no tenths of a second. Each tick takes processor time.
-var coarse = memory.Config{Tick: 100 * time.Millisecond}
-
-// coarseRig is newRig with such an engine.
-func coarseRig(t *testing.T, cfg timeout.Config) *rig {
-	t.Helper()
-	engine, err := memory.New(coarse)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	return rigOn(t, engine, cfg)
-}
-
 func rigOn(t *testing.T, e engine.Engine, cfg timeout.Config) *rig {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -153,7 +141,7 @@ func TestATaskRunsOnceAndNotBeforeItsTime(t *testing.T) {
 
 func TestWhatIsMovedRunsThenAndWhatIsRemovedNever(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{})
+		r := newRig(t, timeout.Config{})
 		ran := new(record)
 		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
 			ran.add(task.ID)
@@ -216,7 +204,7 @@ func TestWhatFailsIsTriedAgainWithLongerWaitsAndIsDeadThen(t *testing.T) {
 
 func TestAnErrorSaysWhatIsNext(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{})
+		r := newRig(t, timeout.Config{})
 		attempts := map[string][]time.Time{}
 		var mu sync.Mutex
 		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
@@ -696,7 +684,7 @@ func TestAnAcceptedTaskHasTheTimeoutOfItsTopic(t *testing.T) {
 		3 * time.Minute: {Lease: 3 * time.Minute, Timeout: -1},
 	} {
 		inBubble(t, func(t *testing.T) {
-			r := coarseRig(t, timeout.Config{Topic: topic})
+			r := newRig(t, timeout.Config{Topic: topic})
 			var calls atomic.Int64
 			require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
 				calls.Add(1)
@@ -772,7 +760,7 @@ func (e *extending) Extend(ctx context.Context, tokens []timeout.Token, lease ti
 }
 
 func rigExtending(t *testing.T, extend func(call int64, do func() ([]bool, error)) ([]bool, error)) (r *rig, asked <-chan struct{}) {
-	kept, err := memory.New(coarse)
+	kept, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = kept.Close() })
 	e := &extending{Engine: kept, asked: make(chan struct{}), extend: extend}

@@ -29,20 +29,16 @@ type circuit struct {
 	failures int // in a row that open it; at most zero means that none do
 	wait     time.Duration
 
-	mu       sync.Mutex                 // guards the fields below
-	calls    int                        // under way
-	answered time.Time                  // when the last one succeeded, or the first one began
-	failed   int                        // calls that failed in a row
-	opened   time.Time                  // when the circuit opened; zero while it is closed
-	age      int                        // how many times it has opened and closed
-	until    time.Time                  // no further trial before, while it is open
-	trials   int                        // under way, without a result
-	claimant string                     // the caller that leases a task for a trial, or empty
-	claimed  time.Time                  // since when
-	turns    turns                      // of the trials
-	next     map[string]time.Time       // when a task of each of some callers comes back for a trial; if before until, for one that began
-	back     time.Time                  // when the last of the other tasks put off comes back
-	wakeups  map[chan struct{}]struct{} // of workers that wait for a change
+	mu       sync.Mutex // guards the fields below
+	calls    int        // under way
+	answered time.Time  // when the last one succeeded, or the first one began
+	failed   int        // calls that failed in a row
+	opened   time.Time  // when the circuit opened; zero while it is closed
+	age      int        // how many times it has opened and closed
+	until    time.Time  // no further trial before, while it is open
+	trials   int        // under way, without a result
+	turns    turns      // of the trials
+	pacer    pacer      // of the tasks put off that don't come back for a trial
 }
 
 const (
@@ -55,21 +51,14 @@ const (
 	// circuitUnwanted is how long after its time for a trial an open circuit is remembered at least.
 	circuitUnwanted = time.Minute
 
-	// trialTurns bounds how long a trial waits for the callers whose turn comes first: see rankWait. trialClaim bounds
-	// how long a caller may look for a task to try.
-	trialTurns = time.Second
-	trialClaim = time.Second
+	// trialTurn bounds how long a trial waits for callers whose turn comes first: for them to come, and for a task to try.
+	trialTurn = time.Second
 
 	// trialLast is the least time for which a trial has the circuit for itself, unless it ends before.
 	trialLast = time.Second
 
 	// maxTrials is how many trials of a circuit may be under way. Each of those that hang doubles the wait for the next.
 	maxTrials = 4
-
-	// backRate is how many of the tasks put off by a circuit come back in a second, if there are many. They come in
-	// batches, of which backBatches come during CircuitWait.
-	backRate    = 50
-	backBatches = 4
 )
 
 // errNoCall stands for a call broken off by this node, or an impossible one. It says nothing of the
@@ -90,13 +79,6 @@ func (cs *circuits) of(name string) *circuit {
 	c := &circuit{failures: cs.failures, wait: cs.wait, answered: now}
 	cs.all[name] = c
 	return c
-}
-
-// known returns the circuit of that name, or nil if nothing is known of the target.
-func (cs *circuits) known(name string) *circuit {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return cs.all[name]
 }
 
 // forget forgets targets: those that are well; if too many are left, those with failures and a closed circuit; and if too many
@@ -144,10 +126,8 @@ func (c *circuit) succeed(now time.Time) {
 		return
 	}
 	c.age++
-	c.claimant = ""
-	c.opened, c.until, c.back, c.next = time.Time{}, time.Time{}, time.Time{}, nil
-	c.turns.close()
 	c.signal()
+	c.opened, c.until, c.pacer, c.turns.waiting = time.Time{}, time.Time{}, pacer{}, nil
 }
 
 // fail opens the circuit after too many failures. c.mu must be held.
@@ -157,16 +137,15 @@ func (c *circuit) fail(now time.Time) {
 	}
 	c.age++
 	c.opened, c.until = now, now.Add(c.wait)
-	c.turns.open()
-	c.signal()
 }
 
 // signal makes the waiting workers look at the circuit again. c.mu must be held.
 func (c *circuit) signal() {
-	for wakeup := range c.wakeups {
-		signal(wakeup)
+	for _, w := range c.turns.waiting {
+		if w.wakeup != nil {
+			signal(w.wakeup)
+		}
 	}
-	clear(c.wakeups)
 }
 
 // OpenCircuits returns, by name, the failing targets that get no calls from this node now, or single ones as trials.
@@ -189,10 +168,10 @@ func (c *Center) OpenCircuits() []string {
 func (c *circuit) open(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.opened.IsZero() && (c.trials > 0 || now.Before(c.until.Add(2*trialTurns)))
+	return !c.opened.IsZero() && (c.trials > 0 || now.Before(c.until.Add(2*trialTurn)))
 }
 
-// turn returns when a caller may make a call: now, or a later time while the circuit is open. The wakeup is signalled if that
+// turn returns when a worker may make a call: now, or a later time while the circuit is open. The wakeup is signalled if that
 // changes. A caller is a topic and a target.
 func (c *circuit) turn(caller string, wakeup chan struct{}, now time.Time) (at time.Time, open bool) {
 	c.mu.Lock()
@@ -200,69 +179,43 @@ func (c *circuit) turn(caller string, wakeup chan struct{}, now time.Time) (at t
 	if c.opened.IsZero() {
 		return now, false
 	}
-	if c.wakeups == nil {
-		c.wakeups = make(map[chan struct{}]struct{})
+	w := c.turns.join(caller, now)
+	if w.wakeup = wakeup; now.Before(c.until) { // else it has had its turn
+		w.back = c.until
 	}
-	c.wakeups[wakeup] = struct{}{}
-	c.turns.join(caller, now)
 	return c.turnOf(caller, now), true
 }
 
-// turnOf returns when a caller may make a call. It has to wait a little longer, the later its turn is. When its turn has come, it
-// waits for a caller whose task comes back for this trial before: an engine may be late, and lease the tasks of all of them at
-// once. c.mu must be held.
+// turnOf returns when a caller may make a call. For a while a trial is for the first of those that come for it: an engine may be
+// late, and lease the tasks of all of them at once. Then it is for anybody. c.mu must be held.
 func (c *circuit) turnOf(caller string, now time.Time) time.Time {
+	at := c.until.Add(time.Millisecond)
 	switch {
 	case c.opened.IsZero():
 		return now
 	case c.trials >= maxTrials: // the end of one signals
 		return now.Add(max(c.wait, trialLast))
-	}
-	later := time.Duration(float64(c.rankWait()) * c.turns.rank(caller))
-	turn := c.until.Add(time.Millisecond + later)
-	if now.Before(turn) {
-		return turn
-	}
-	at := turn
-	for other, back := range c.next {
-		end := back.Add(c.rankWait() + later)
-		if other != caller && !back.Before(c.until) && back.Before(turn) && now.Before(end) && at.Before(end) {
-			at = end
-		}
+	case !now.Before(at) && len(c.before(caller)) > 0:
+		return c.turnsEnd()
 	}
 	return at
 }
 
-// rankWait bounds how long a trial waits for the callers whose turn comes first.
-func (c *circuit) rankWait() time.Duration { return min(trialTurns, c.wait/10) }
-
-// mayCall reports whether it is a caller's turn, and nobody else claims it. c.mu must be held.
-func (c *circuit) mayCall(caller string, now time.Time) bool {
-	claimed := c.claimant != "" && c.claimant != caller && now.Sub(c.claimed) < trialClaim
-	return !claimed && !c.turnOf(caller, now).After(now)
+// turnsEnd returns until when the next trial waits for callers whose turn comes first. c.mu must be held.
+func (c *circuit) turnsEnd() time.Time {
+	return c.until.Add(time.Millisecond + min(trialTurn, c.wait/10))
 }
 
-// claim reports whether a caller may lease a task for a call now. The trial of an open circuit is its own for
-// trialClaim, unless it gives it back.
-func (c *circuit) claim(caller string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.mayCall(caller, now) {
-		return false
-	}
-	if !c.opened.IsZero() {
-		c.claimant, c.claimed = caller, now
-	}
-	return true
+// before returns those that come for the next trial, and whose turn comes before that of a caller. c.mu must be held.
+func (c *circuit) before(caller string) []*waiter {
+	return c.turns.before(caller, c.until, c.turnsEnd())
 }
 
-// unclaim gives a claim back: there was nothing to call.
-func (c *circuit) unclaim(caller string) {
+// pass ends the turn of a worker that has nothing to call.
+func (c *circuit) pass(caller string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.claimant == caller {
-		c.claimant = ""
-		c.turns.pass(caller, time.Now())
+	if w := c.turns.quit(caller); w != nil && !w.back.Before(c.until) {
 		c.signal()
 	}
 }
@@ -281,7 +234,7 @@ func (c *circuit) enter(caller string) *visit {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mayCall(caller, now) {
+	if c.turnOf(caller, now).After(now) {
 		return nil
 	}
 	if c.calls == 0 {
@@ -290,8 +243,7 @@ func (c *circuit) enter(caller string) *visit {
 	c.calls++
 	v := &visit{circuit: c, caller: caller, trial: !c.opened.IsZero(), age: c.age}
 	if v.trial {
-		c.claimant = ""
-		c.turns.serve(caller, now)
+		c.turns.serve(caller, c.before(caller), now)
 		c.until = now.Add(max(c.wait, trialLast) << min(c.trials, maxTrials))
 		c.trials++
 	}
@@ -364,39 +316,12 @@ func (c *circuit) putOff(caller string, now time.Time) time.Duration {
 	longest := c.wait
 	if !c.opened.IsZero() {
 		longest = max(longest, now.Sub(c.opened))
-		maps.DeleteFunc(c.next, func(other string, at time.Time) bool {
-			return at.Before(c.until) || !now.Before(at.Add(2*c.rankWait())) || other == caller && !at.After(now)
-		})
-		c.turns.join(caller, now)
-		at := c.turnOf(caller, now)
-		if at.After(now) && c.next[caller].IsZero() && c.turns.isNext(caller, c.next) {
-			if c.next == nil {
-				c.next = make(map[string]time.Time)
-			}
-			c.next[caller] = at
-			return at.Sub(now)
+		w, at, before := c.turns.join(caller, now), c.turnOf(caller, now), c.before(caller)
+		if at.After(now) && !w.back.After(now) && w.isNear(before) {
+			apart := max(c.turnsEnd().Sub(at), 0) / waitersNear // those before may have no task by then
+			w.back = at.Add(apart * time.Duration(min(len(before), waitersNear)))
+			return w.back.Sub(now)
 		}
 	}
-	return pace(&c.back, now, c.wait, longest)
-}
-
-// pace returns how long to put off one of many: half to one and a half times wait, or until its turn, one after the
-// other, if that is later. Those whose turn would come after longest wait for half to one and a half times longest. back
-// is the last turn.
-func pace(back *time.Time, now time.Time, wait, longest time.Duration) time.Duration {
-	turn := now
-	if back.After(now) {
-		turn = *back
-	}
-	turn = turn.Add(time.Second / backRate)
-	if turn.Sub(now) > longest {
-		return longest/2 + jitter(longest)
-	}
-	*back = turn
-	after := wait/2 + jitter(wait)
-	if turn.Sub(now) <= after {
-		return after
-	}
-	batch := max(wait/backBatches, time.Millisecond)
-	return turn.Truncate(batch).Add(batch).Sub(now)
+	return c.pacer.after(now, c.wait, longest)
 }

@@ -3,6 +3,8 @@ package timeout
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,18 +109,20 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		wakeup := make(chan struct{}, 1)
 		var order []string
 		for range 9 { // each waits for its turn, as soon as it comes
-			next, first := "", time.Time{}
 			for _, caller := range []string{"a", "b", "c"} {
 				at, open := c.turn(caller, wakeup, time.Now())
 				require.True(t, open)
-				if next == "" || at.Before(first) {
-					next, first = caller, at
-				}
+				require.Equal(t, c.until.Add(time.Millisecond), at)
 			}
-			time.Sleep(time.Until(first))
-			require.True(t, c.claim(next, time.Now()))
-			for _, other := range []string{"a", "b", "c"} {
-				require.Equal(t, other == next, c.claim(other, time.Now()), "%s while %s claims", other, next)
+			time.Sleep(time.Until(c.until.Add(time.Millisecond)))
+			next := ""
+			for _, caller := range []string{"c", "b", "a"} {
+				if at, _ := c.turn(caller, wakeup, time.Now()); !at.After(time.Now()) {
+					require.Empty(t, next, "%s has its turn, too", caller)
+					next = caller
+				} else {
+					require.Nil(t, c.enter(caller))
+				}
 			}
 			v := c.enter(next)
 			require.NotNil(t, v)
@@ -130,14 +134,25 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		}
 		require.Equal(t, []string{"a", "b", "c", "a", "b", "c", "a", "b", "c"}, order)
 
-		time.Sleep(time.Minute)
-		require.True(t, c.claim("b", time.Now()))
-		c.unclaim("b") // nothing was due
-		require.True(t, c.claim("c", time.Now()))
-		time.Sleep(2 * trialClaim) // it hangs
+		for _, caller := range []string{"a", "b", "c"} {
+			c.turn(caller, wakeup, time.Now())
+		}
+		time.Sleep(time.Until(c.until.Add(time.Millisecond)))
+		hasTurn := func(caller string) bool {
+			at, _ := c.turn(caller, wakeup, time.Now())
+			return !at.After(time.Now())
+		}
+		<-wakeup
+		require.True(t, hasTurn("a"))
+		require.False(t, hasTurn("b"))
+		c.pass("a") // nothing was due
+		<-wakeup
+		require.True(t, hasTurn("b"))
+		require.False(t, hasTurn("a"), "it has had its turn")
+		require.False(t, hasTurn("c"))
+		time.Sleep(2 * trialTurn) // it hangs
 		v := c.enter("a")
 		require.NotNil(t, v)
-		<-wakeup
 		at, open := c.turn("b", wakeup, time.Now())
 		require.True(t, open)
 		require.Greater(t, time.Until(at), time.Second)
@@ -145,6 +160,57 @@ func TestTheTrialIsForTheCallerWhoseLastOneWasLongestAgo(t *testing.T) {
 		<-wakeup
 		_, open = c.turn("b", wakeup, time.Now())
 		require.False(t, open)
+	})
+}
+
+func TestAWorkerThatHasNothingToTryWakesTheOthersOnceForEachTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openCircuit(t)
+		idle, other := make(chan struct{}, 1), make(chan struct{}, 1)
+		for range 3 {
+			c.turn("idle", idle, time.Now())
+			c.turn("other", other, time.Now())
+			time.Sleep(c.wait + trialTurn)
+			c.pass("idle")
+			require.Len(t, other, 1)
+			<-other
+			for range 3 {
+				c.turn("idle", idle, time.Now())
+				c.pass("idle")
+			}
+			require.Empty(t, other)
+			c.enter("other").leave(errors.New("answer 500"))
+		}
+	})
+}
+
+func TestACallerThatMissesItsTurnWaitsForTheNextRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := openCircuit(t)
+		wakeup := make(chan struct{}, 1)
+		for range 3 {
+			late := 0
+			for range 2 {
+				for _, caller := range []string{"never", "a", "b"} {
+					c.turn(caller, wakeup, time.Now())
+				}
+				time.Sleep(time.Until(c.until.Add(time.Millisecond)))
+				began := time.Now()
+				for time.Since(began) <= trialTurn {
+					if v := c.enter("a"); v != nil {
+						v.leave(errors.New("answer 500"))
+					} else if v := c.enter("b"); v != nil {
+						v.leave(errors.New("answer 500"))
+					} else {
+						late++
+						time.Sleep(trialTurn)
+						continue
+					}
+					break
+				}
+			}
+			require.Equal(t, 1, late)
+		}
 	})
 }
 
@@ -175,7 +241,7 @@ func TestACallerWhoseTaskComesBackForTheTrialIsWaitedFor(t *testing.T) {
 						c.putOff(caller, time.Now())
 					}
 				}
-				time.Sleep(2 * trialTurns)
+				time.Sleep(2 * trialTurn)
 				comeBack("c", "b", "a")
 			}
 			require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, trials)
@@ -194,10 +260,122 @@ func TestACallerWhoseTaskDoesNotComeBackHoldsTheTrialUpNoLongerThanATurn(t *test
 		time.Sleep(second)
 		require.Nil(t, c.enter("b"), "the task of a may come yet")
 		again := c.putOff("b", time.Now())
-		require.Greater(t, again, trialTurns/2)
+		require.Greater(t, again, trialTurn/2)
 		time.Sleep(again)
-		require.LessOrEqual(t, second+again, c.wait+2*trialTurns)
+		require.LessOrEqual(t, second+again, c.wait+2*trialTurn)
 		require.NotNil(t, c.enter("b"))
+	})
+}
+
+// tasks are callers with endless tasks, each of which fails. A caller has some at a time.
+type tasks struct {
+	circuit *circuit
+	due     []task
+	trials  []string // the callers, in order
+}
+
+type task struct {
+	caller string
+	at     time.Time
+}
+
+func (ts *tasks) add(callers ...string) {
+	for _, caller := range callers {
+		ts.due = append(ts.due, task{caller, time.Now()})
+	}
+}
+
+// try runs tasks until there were so many trials more.
+func (ts *tasks) try(trials int) {
+	for trials += len(ts.trials); len(ts.trials) < trials; {
+		i := 0
+		for j := range ts.due {
+			if ts.due[j].at.Before(ts.due[i].at) {
+				i = j
+			}
+		}
+		one := &ts.due[i]
+		time.Sleep(time.Until(one.at))
+		if v := ts.circuit.enter(one.caller); v != nil {
+			v.leave(errors.New("answer 500"))
+			ts.trials = append(ts.trials, one.caller)
+		}
+		one.at = time.Now().Add(ts.circuit.putOff(one.caller, time.Now()))
+	}
+}
+
+// shares returns how many of the last trials each topic had.
+func (ts *tasks) shares(last int) map[string]int {
+	shares := make(map[string]int)
+	for _, caller := range ts.trials[len(ts.trials)-last:] {
+		topic, _, _ := strings.Cut(caller, " ")
+		shares[topic]++
+	}
+	return shares
+}
+
+func openCircuit(t *testing.T, well ...string) *circuit {
+	cs := circuits{failures: 1, wait: 10 * time.Second, all: map[string]*circuit{}}
+	c := cs.of("host")
+	for _, caller := range well {
+		v := c.enter(caller)
+		require.NotNil(t, v)
+		v.leave(nil)
+	}
+	c.enter("first 0").leave(errors.New("answer 500"))
+	return c
+}
+
+func callersOf(topic string, n int) (callers []string) {
+	for i := range n {
+		callers = append(callers, fmt.Sprint(topic, " ", i))
+	}
+	return callers
+}
+
+func TestTheTrialsGoRoundAmongTopicsHoweverManyTargetsEachHas(t *testing.T) {
+	for _, n := range []int{5, 100, 1200} {
+		t.Run(fmt.Sprint("targets=", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := tasks{circuit: openCircuit(t)}
+				ts.add(callersOf("many", n)...)
+				ts.try(3)
+				ts.add("one 0", "two 0", "two 1", "many 0", "many 0")
+				ts.try(30)
+				shares := ts.shares(24)
+				for _, topic := range []string{"many", "one", "two"} {
+					require.InDelta(t, 8, shares[topic], 1, topic)
+				}
+			})
+		})
+	}
+}
+
+func TestTheTargetsOfATopicHaveTheirTrialsInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := tasks{circuit: openCircuit(t)}
+		ts.add(callersOf("topic", 5)...)
+		ts.try(15)
+		for i, caller := range ts.trials[5:] {
+			require.Equal(t, ts.trials[i], caller)
+		}
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(ts.trials))), 5)
+	})
+}
+
+func TestEveryOtherTrialIsForTargetsThatWereWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		well := callersOf("well", 5)
+		ts := tasks{circuit: openCircuit(t, well...)}
+		for i := range 3 {
+			ts.add(callersOf(fmt.Sprint("bad", i), 50)...)
+		}
+		ts.add(well...)
+		ts.try(12)
+		require.GreaterOrEqual(t, ts.shares(12)["well"], 5)
+		require.LessOrEqual(t, ts.shares(12)["well"], 7)
+		ts.try(48)
+		require.LessOrEqual(t, ts.shares(48)["well"], 14, "they have failed, and are a topic like the others")
 	})
 }
 
@@ -213,7 +391,7 @@ func TestACircuitHasATrialEachWaitAndClosesByAnyCallThatSucceedsThen(t *testing.
 	}
 	trial := func(c *circuit) *visit {
 		require.Nil(t, c.enter("a"))
-		time.Sleep(c.wait + 2*trialTurns)
+		time.Sleep(c.wait + 2*trialTurn)
 		v := c.enter("a")
 		require.NotNil(t, v)
 		return v
@@ -257,7 +435,7 @@ func TestACircuitHasATrialEachWaitAndClosesByAnyCallThatSucceedsThen(t *testing.
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := open()
 			trial(c).leave(errNoCall)
-			time.Sleep(2 * trialTurns)
+			time.Sleep(2 * trialTurn)
 			require.NotNil(t, c.enter("a"))
 			require.Nil(t, c.enter("a"))
 		})
@@ -268,10 +446,10 @@ func TestATaskThatIsPutOffWaitsNoLongerThanTheTargetWasDown(t *testing.T) {
 	const wait = 10 * time.Second
 	now := time.Now()
 	for longest := wait; longest < 5*time.Hour; longest *= 4 {
-		var back time.Time
+		var p pacer
 		least, most, first := longest, time.Duration(0), time.Duration(0)
 		for i := range 3000 {
-			after := pace(&back, now, wait, longest)
+			after := p.after(now, wait, longest)
 			least, most = min(least, after), max(most, after)
 			if i < backRate*int(wait/time.Second)/2 {
 				first = max(first, after)
@@ -280,6 +458,6 @@ func TestATaskThatIsPutOffWaitsNoLongerThanTheTargetWasDown(t *testing.T) {
 		require.GreaterOrEqual(t, least, wait/2)
 		require.LessOrEqual(t, most, longest*3/2)
 		require.LessOrEqual(t, first, wait*3/2, "few come back soon")
-		require.LessOrEqual(t, back.Sub(now), longest)
+		require.LessOrEqual(t, p.last.Sub(now), longest)
 	}
 }

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -16,12 +17,13 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} { // the engine's clock
 		now := time.Now()
 		due := now.Round(0).Add(ahead + time.Second)
-		w, d := &worker{topic: Topic{Name: "orders"}.WithDefaults()}, &dispatcher{}
-		of := [2]*part{lookingAt(&w.looks, cfg, now.Add(cfg.Poll+time.Hour)), lookingAt(&d.looks, cfg, now.Add(cfg.Poll+time.Hour))}
+		w, d := &worker{}, &dispatcher{}
+		w.topic = Topic{Name: "orders"}.WithDefaults()
+		of := [2]*part{lookingAt(&w.leaser, w, cfg, now.Add(cfg.Poll+time.Hour)), lookingAt(&d.leaser, d, cfg, now.Add(cfg.Poll+time.Hour))}
 		if ahead != 0 { // without an answer both are taken for equal
 			batch := engine.Batch{Now: now.Round(0).Add(ahead)}
-			w.take(of[0], engine.Ask{}, batch, nil, now, now)
-			d.take(of[1], engine.Ask{Max: 1}, batch, now)
+			w.endCall(of[0], engine.Ask{}, batch, nil, now)
+			d.endCall(of[1], engine.Ask{Max: 1}, batch, nil, now)
 			require.Equal(t, of[0].look, of[1].look)
 		}
 		w.expect(Key{}, due)
@@ -35,16 +37,16 @@ func TestALookDoesNotDependOnStepsOfTheNodesClock(t *testing.T) {
 	// An outcome for a time, too.
 	now := time.Now()
 	w := &worker{}
-	p := lookingAt(&w.looks, cfg, now.Add(time.Hour))
-	w.take(p, engine.Ask{Settle: []engine.Outcome{{As: Pending, Due: now.Round(0).Add(time.Second)}}},
-		engine.Batch{Now: now.Round(0), Settled: []bool{true}}, nil, now, now)
+	p := lookingAt(&w.leaser, w, cfg, now.Add(time.Hour))
+	w.endCall(p, engine.Ask{Settle: []engine.Outcome{{As: Pending, Due: now.Round(0).Add(time.Second)}}},
+		engine.Batch{Now: now.Round(0), Settled: []bool{true}}, nil, now)
 	require.NotEqual(t, p.look.Round(0), p.look)
 	require.WithinDuration(t, now.Add(time.Second), p.look, 0)
 }
 
 // lookingAt makes l look at a whole engine at that time, and returns that part.
-func lookingAt(l *looks, cfg Config, at time.Time) *part {
-	l.attach(&Center{cfg: cfg}, "orders")
+func lookingAt(l *leaser, of consumer, cfg Config, at time.Time) *part {
+	l.attach(&Center{cfg: cfg}, "orders", of, new(sync.WaitGroup))
 	l.parts[0].look = at
 	return l.parts[0]
 }

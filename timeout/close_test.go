@@ -144,7 +144,7 @@ func TestCloseWaitsForTheCallsUnderWay(t *testing.T) {
 	for name := range calls(t.Context(), nil, timeout.Token{}) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				inMemory, err := memory.New(coarse)
+				inMemory, err := memory.New(memory.Config{})
 				require.NoError(t, err)
 				defer inMemory.Close()
 				slow := &held{Engine: inMemory}

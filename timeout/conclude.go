@@ -72,7 +72,7 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 
 // expired returns the outcome of a task that is leased and must not be run, and whether it is one: its last attempt ended
 // with its lease, or its NotAfter has passed.
-func expired(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
+func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time) (engine.Outcome, bool) {
 	failure := tooLate(one.Task, now)
 	if failure == nil && one.Attempts > attemptsOf(topic.With(one.Options)) {
 		failure = errors.New(cmp.Or(one.Error, "timeout: a lease ended"))

@@ -68,18 +68,18 @@ func TestATaskWithoutAnAttemptLeftIsNotRun(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	for attempts, over := range map[int]bool{1: false, 3: false, 4: true, 5: true} {
 		one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: attempts}, Token: Token{Part: "p", Lease: 7}}
-		outcome, is := expired(topic, nil, one, now)
+		outcome, is := expired(topic, nil, &one, now)
 		require.Equal(t, over, is)
 		if over {
 			require.Equal(t, engine.Outcome{Token: one.Token, As: Dead, Error: "timeout: a lease ended"}, outcome)
 		}
-		outcome, is = expired(topic, schedule, one, now)
+		outcome, is = expired(topic, schedule, &one, now)
 		require.Equal(t, over, is)
 		if over {
 			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)
 		}
 		one.Retries = attempts - 1 // the task's own count
-		_, is = expired(topic, nil, one, now)
+		_, is = expired(topic, nil, &one, now)
 		require.False(t, is)
 	}
 }
@@ -88,9 +88,9 @@ func TestATaskIsNotBegunAfterItsNotAfter(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: 1}, Token: Token{Part: "p", Lease: 7}}
 	one.NotAfter = now
-	_, is := expired(Topic{Name: "t"}, nil, one, now)
+	_, is := expired(Topic{Name: "t"}, nil, &one, now)
 	require.False(t, is)
-	outcome, is := expired(Topic{Name: "t"}, nil, one, now.Add(time.Millisecond))
+	outcome, is := expired(Topic{Name: "t"}, nil, &one, now.Add(time.Millisecond))
 	require.True(t, is)
 	require.Equal(t, engine.Outcome{Token: one.Token, As: Dead, Error: "timeout: not begun before NotAfter, 2027-01-15 08:00:00 +0000 UTC"}, outcome)
 }

@@ -2,13 +2,10 @@ package timeout
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -21,59 +18,37 @@ const (
 	pullTimeout = 2 * time.Second
 )
 
-// dispatcher leases the due tasks of a topic for requests by Pull. However many requests wait, one
-// goroutine asks the engine for all of them, and none does while no request waits. It asks one part
-// of the engine at a time, but does not wait for one that takes long. When the dispatcher knows of nothing due, it
-// sleeps until the next due time, until a wake-up, or for Center.poll.
+// dispatcher leases the due tasks of a topic for requests by Pull. However many requests wait, one goroutine plans the
+// questions for all of them, and none does while there is no request. It asks one part of the engine at a time, but does not
+// wait for one that takes long.
 type dispatcher struct {
-	looks // its mu guards the fields below
+	leaser // its mu guards the fields below
 
-	topic    Topic
-	schedule *engine.Schedule // of Topic.Every; nil without it, or if this node can't read it
-	limiter  *rate.Limiter    // nil without Topic.Rate
-	waiting  []*request       // the first come first
-	open     bool             // whether serve runs
-	begun    int              // looks begun so far
-	counts   Stats
+	waiting []*request // the first come first
+	open    bool       // whether serve runs
+	begun   int        // looks begun so far
 }
 
 // change gives the dispatcher the current topic.
 func (d *dispatcher) change(topic Topic) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if topic.Rate != d.topic.Rate {
-		d.limiter = nil
-		if topic.Rate > 0 {
-			d.limiter = rate.NewLimiter(rate.Limit(topic.Rate), burstOf(topic.Rate))
-		}
+	d.adopt(topic)
+	if d.unread != nil { // the task is leased all the same
+		d.schedule = nil
 	}
-	if topic.Every != d.topic.Every {
-		var err error
-		if d.schedule, err = scheduleOf(topic); err != nil {
-			d.schedule = nil
-		}
-	}
-	if topic.Paused != d.topic.Paused {
-		d.lookNow()
-	}
+	_, perSecond := allowed(topic, nil)
+	d.setRate(perSecond, time.Now())
 	if !topic.Pull { // another call is refused
 		d.dismiss(nil, func(*request) bool { return true })
 		signal(d.wakeup)
 	}
-	d.topic = topic
-}
-
-// idle reports whether no request waits.
-func (d *dispatcher) idle() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting) == 0
 }
 
 // hasLooked reports whether a look at each part has found nothing for a request, as far as the parts answer. d.mu must be
 // held.
 func (d *dispatcher) hasLooked(r *request, now time.Time) bool {
-	return r.looked || !slices.ContainsFunc(d.parts, func(p *part) bool {
+	return !slices.ContainsFunc(d.parts, func(p *part) bool {
 		answers := !now.Before(p.until) && (p.calls == 0 || now.Sub(p.begun) < pullTimeout || !d.others(p))
 		return !p.idle && p.looked <= r.since && answers
 	})
@@ -88,7 +63,7 @@ func (d *dispatcher) dismissLooked(now time.Time) {
 	}
 	hasLooked := func(r *request) bool { return r.last && d.hasLooked(r, now) }
 	d.dismiss(nil, func(r *request) bool {
-		return hasLooked(r) && (r.looked || slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since }))
+		return hasLooked(r) && slices.ContainsFunc(d.parts, func(p *part) bool { return p.looked > r.since })
 	})
 	d.dismiss(err, hasLooked)
 }
@@ -96,189 +71,110 @@ func (d *dispatcher) dismissLooked(now time.Time) {
 // errSilent is the error of a Pull if no part of the engine answers in time.
 var errSilent = fmt.Errorf("timeout: no part of the engine has answered within %v", pullTimeout)
 
-// serve asks the parts of the engine until no request waits.
-func (d *dispatcher) serve() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		p, ask, wait := d.plan(time.Now())
-		switch {
-		case p != nil:
-			d.c.serving.Go(func() { d.ask(p, ask) })
-		case wait == 0:
-			return
-		default:
-			timer.Reset(wait)
-			select {
-			case <-timer.C:
-			case <-d.wakeup:
-			}
-		}
-	}
-}
-
-// plan returns the next question and the part of the engine to ask, or a positive wait if there is none yet. Without both
-// there is no request.
-func (d *dispatcher) plan(now time.Time) (asked *part, ask engine.Ask, wait time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// prepare answers the requests that want no more, and returns the lease of the first one.
+func (d *dispatcher) prepare(now time.Time) (ask engine.Ask, longest time.Duration) {
 	d.renew(nil, now)
 	d.dismissLooked(now)
-	_, silent := d.forgo(now)
-	most := dispatchMost
-	if d.limiter != nil {
-		if tokens := d.limiter.TokensAt(now); tokens < 1 {
-			d.dismiss(nil, func(r *request) bool { return r.last })
-			missing := time.Duration((1 - tokens) / d.topic.Rate * float64(time.Second))
-			wait = min(max(missing, time.Millisecond), d.c.poll())
-		} else if most = min(most, int(tokens)-d.asked()); most < 1 {
-			wait = silent
-		}
+	longest = d.forgo(now)
+	if d.limiter != nil && d.limiter.TokensAt(now) < 1 {
+		d.dismiss(nil, func(r *request) bool { return r.last })
 	}
-	if len(d.waiting) == 0 {
+	if len(d.waiting) > 0 {
+		ask.Lease = d.waiting[0].lease
+	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls+len(p.outcomes) > 0 }) {
 		d.open = false
-		return nil, ask, 0
+		return ask, 0
 	}
-	if wait > 0 {
-		return nil, ask, wait
-	}
-	wait = d.c.poll()
-	for _, p := range d.inTurn() {
-		switch {
-		case p.idle:
-		case p.isSilent(now): // the others go on
-			if left := pullTimeout - now.Sub(p.begun); left > 0 {
-				wait = min(wait, left)
-			}
-		case p.calls > 0:
-			return nil, ask, min(wait, askTimeout-now.Sub(p.begun))
-		case now.Before(p.until):
-			wait = min(wait, p.until.Sub(now))
-		case now.Before(p.look):
-			wait = min(wait, p.look.Sub(now))
-		case asked == nil:
-			asked = p
+	for _, p := range d.parts { // for dismissLooked
+		if left := pullTimeout - now.Sub(p.begun); p.calls > 0 && left > 0 {
+			longest = min(longest, left)
 		}
 	}
-	if asked == nil {
-		return nil, ask, wait
-	}
-	ask = engine.Ask{Topic: d.name, Node: d.c.cfg.Node, Lease: d.waiting[0].lease, Part: asked.number}
-	for _, r := range d.waiting {
-		if r.lease == ask.Lease {
-			ask.Max = min(ask.Max+r.most, most)
-		}
-	}
-	d.begun++
-	asked.looking = d.begun
-	d.beginCall(asked, now)
-	asked.asked += ask.Max
-	asked.look = now.Add(d.c.poll()) // earlier wakes are answered by this call, later ones still count
-	return asked, ask, 0
+	return ask, d.refill(now, longest)
 }
 
-// ask calls a part of the engine and takes its answer. All slots are asked for, whoever owns them: another
-// node may have no request.
-func (d *dispatcher) ask(p *part, ask engine.Ask) {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	batch, err := d.c.engine.Lease(ctx, ask)
+// room returns what the requests for leases of the first one's length want, unless another part is asked for it.
+func (d *dispatcher) room(p *part, now time.Time) (tasks int, overdue time.Duration) {
+	if p.idle || d.asked() > 0 {
+		return 0, 0
+	}
+	for _, r := range d.waiting {
+		if r.lease == d.waiting[0].lease {
+			tasks += r.most
+		}
+	}
+	return max(min(tasks, dispatchMost, d.tokens(now)), 0), 0
+}
+
+// begins numbers a look. It is at all slots, whoever owns them: another node may have no request.
+func (d *dispatcher) begins(p *part, _ *engine.Ask, _ time.Time) {
+	d.begun++
+	p.looking = d.begun
+}
+
+// answer hands out the leased tasks, and hands back those that nobody gets.
+func (d *dispatcher) answer(p *part, ask engine.Ask, batch engine.Batch, err error, _ time.Time) {
 	if errors.Is(err, ErrNotFound) {
 		d.c.forget(d.name)
 	}
-	answered := err == nil || errors.Is(err, engine.ErrPartial)
-	if answered {
-		d.settle(d.take(p, ask, batch, time.Now())) // before others look for what nobody gets here
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.endCall(p, ask.Max, err, time.Now())
-	if answered {
+	now := time.Now()
+	if !d.endCall(p, ask, batch, err, now) {
+		d.failed(p, err)
 		return
 	}
-	p.look = time.Time{}
-	if !slices.ContainsFunc(d.parts, func(p *part) bool { return !p.idle && p.until.IsZero() }) || errors.Is(err, ErrNotFound) {
-		d.fail(err)
-	}
-}
-
-// settle tells the engine of outcomes. If it does not answer, the leases end.
-func (d *dispatcher) settle(outcomes []engine.Outcome) {
-	if len(outcomes) == 0 {
+	if ask.Max == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	if _, err := d.c.settle(ctx, d.name, outcomes...); err != nil {
-		d.c.cfg.Logger.Warn("timeout: pulled tasks are not settled, so their leases must end", "topic", d.name, "tasks", len(outcomes), "err", err)
-	}
-}
-
-// giveUp takes the tasks out whose last attempt of a run ended with its lease: see Topic.Every. It
-// returns their outcomes. d.mu must be held.
-func (d *dispatcher) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
-	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
-		outcome, over := expired(d.topic, d.schedule, one, batch.Now)
-		if over {
-			d.counts.gaveUp(outcome)
-			ended = append(ended, outcome)
+	leased := batch.Leased[:0]
+	for i := range batch.Leased {
+		one := &batch.Leased[i]
+		if d.givesUp(one, batch.Now) {
+			continue
 		}
-		return over
-	})
-	return ended
+		if d.counts.Pulled++; one.Attempts == 1 {
+			d.counts.began(batch.Now.Sub(one.Due))
+		}
+		one.Token.Begun = batch.Now.UnixMilli()
+		one.Token = prove(one.Token, d.c.cfg.FeedbackKeys)
+		leased = append(leased, *one)
+	}
+	d.handBack(d.deal(leased, ask.Lease, p.looking))
+	if more := len(leased) > 0 && !now.Before(p.look); !more && len(p.outcomes) == 0 {
+		p.looked = p.looking
+	}
 }
 
-// fail answers all requests with an error. The next request is a reason to ask again at once. d.mu must be held.
-func (d *dispatcher) fail(err error) {
+// handBack releases tasks that nobody gets. The next look is after that. d.mu must be held.
+func (d *dispatcher) handBack(rest []Leased) {
+	for _, outcome := range unbegun(rest) {
+		d.settle(outcome)
+	}
+	d.start()
+}
+
+// start makes the dispatcher serve. d.mu must be held.
+func (d *dispatcher) start() {
+	if !d.open {
+		d.open = true
+		d.asking.Go(d.serve)
+	}
+}
+
+// failed takes the error of a part. If it does not settle outcomes, the leases end. If no part answers, all requests have the
+// error, and the next one is a reason to ask again at once. d.mu must be held.
+func (d *dispatcher) failed(p *part, err error) {
+	if len(p.outcomes) > 0 && !errors.Is(err, ErrNotFound) {
+		d.logger(p).Warn("timeout: pulled tasks are not settled, so their leases must end", "tasks", len(p.outcomes), "err", err)
+	}
+	p.outcomes = nil
+	if !errors.Is(err, ErrNotFound) && slices.ContainsFunc(d.parts, func(p *part) bool { return !p.idle && p.until.IsZero() }) {
+		return
+	}
 	d.dismiss(err, func(*request) bool { return true })
 	for _, p := range d.parts {
 		p.until = time.Time{}
-	}
-}
-
-// take hands out the leased tasks. It returns the outcomes of those that nobody gets.
-func (d *dispatcher) take(p *part, ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p.clock = clock{batch.Now, now}
-	d.counts.Dead += uint64(len(batch.Died))
-	if d.limiter != nil {
-		d.limiter.ReserveN(now, len(batch.Leased))
-	}
-	full := len(batch.Leased) == ask.Max
-	rest = d.giveUp(&batch)
-	for i := range batch.Leased {
-		one := &batch.Leased[i]
-		one.Token.Begun = batch.Now.UnixMilli()
-		one.Token = prove(one.Token, d.c.cfg.FeedbackKeys)
-		d.count(one, batch.Now)
-	}
-	found := len(batch.Leased) > 0
-	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease, p.looking))...)
-	switch {
-	case full:
-		d.lookAt(p, now)
-	case !batch.Next.IsZero():
-		wait := batch.Next.Sub(batch.Now)
-		if !found {
-			wait = max(wait, minPoll)
-		}
-		d.lookAt(p, now.Add(wait))
-	}
-	if more := found && !now.Before(p.look); !more && len(rest) == 0 {
-		p.looked = p.looking
-	}
-	return rest
-}
-
-// count counts a leased task. d.mu must be held.
-func (d *dispatcher) count(one *Leased, now time.Time) {
-	d.counts.Pulled++
-	if one.Again {
-		d.counts.Again++
-	}
-	if one.Attempts == 1 {
-		d.counts.began(now.Sub(one.Due))
 	}
 }
 
@@ -307,7 +203,8 @@ func (d *dispatcher) dismiss(err error, matches func(*request) bool) {
 		if !matches(r) {
 			return false
 		}
-		r.got <- pulled{r.tasks, err}
+		r.err = err
+		close(r.got)
 		return true
 	})
 }

@@ -13,7 +13,6 @@ func (w *worker) drain(grace time.Duration) {
 		within(quiet, cancelGrace)
 	}
 	w.forsake()
-	close(w.ended)
 	w.gone.Wait()
 	w.c.fairQueue.remove(&w.flow)
 }
@@ -38,7 +37,6 @@ func (w *worker) retire() <-chan struct{} {
 func (w *worker) cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ending = true
 	for a := range w.held {
 		if a.cancel != nil {
 			a.cancel(ErrStopping)
@@ -46,7 +44,7 @@ func (w *worker) cancel() {
 	}
 }
 
-// forsake gives up the handlers still running, and adds them to the result of Run.
+// forsake gives up the handlers still running, and adds them to the result of Run. Nothing more is leased or extended.
 func (w *worker) forsake() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -59,6 +57,8 @@ func (w *worker) forsake() {
 		a.judge(errNoCall)
 	}
 	w.c.left += w.workers + w.hanging
+	w.ended = true
+	signal(w.wakeup)
 }
 
 // within reports whether a channel is closed within d.

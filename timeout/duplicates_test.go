@@ -18,7 +18,7 @@ const duplicates = "another running node has this node's name"
 
 func TestTwoNodesOfOneNameAreTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		e, err := memory.New(coarse)
+		e, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		var logs [2]logtest.Log

@@ -14,15 +14,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// extender is an engine in memory that counts extended leases. It may fail to extend them.
+// extender is an engine in memory that counts extended leases. It may fail to extend them, or take long.
 type extender struct {
 	*memory.Engine
 	extended atomic.Int64
 	fails    atomic.Bool
+	takes    atomic.Int64 // nanoseconds
 }
 
 func newExtender(t *testing.T) *extender {
-	e, err := memory.New(coarse)
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return &extender{Engine: e}
@@ -33,6 +34,7 @@ func (e *extender) Extend(ctx context.Context, tokens []engine.Token, lease time
 	if e.fails.Load() {
 		return nil, errRefused
 	}
+	defer time.Sleep(time.Duration(e.takes.Load()))
 	return e.Engine.Extend(ctx, tokens, lease)
 }
 
@@ -239,5 +241,29 @@ func TestAnExtensionThatFailsIsTriedAgainSoon(t *testing.T) {
 		e.fails.Store(false)
 		pass(time.Second)
 		require.Len(t, endings, 1)
+	})
+}
+
+func TestALeaseThatEndsDuringAnExtensionIsAskedForAfterIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := newExtender(t)
+		r, endings := waiting(t, e)
+		r.set("1", 0)
+		r.set("2", 0)
+		pass(6 * time.Second)
+		e.takes.Store(int64(time.Second))
+		began := time.Now()
+		for _, id := range []string{"1", "2"} {
+			_, err := r.Remove(t.Context(), key(id))
+			require.NoError(t, err)
+			pass(100 * time.Millisecond)
+		}
+		for i, id := range []string{"1", "2"} {
+			one := <-endings
+			require.Equal(t, id, one.id)
+			require.Equal(t, time.Duration(i+1)*time.Second, one.at.Sub(began))
+		}
+		pass(5 * time.Second)
+		require.EqualValues(t, 2, e.extended.Load())
 	})
 }

@@ -319,7 +319,7 @@ func TestFeedbackEndsARunOfAPeriodicTask(t *testing.T) {
 
 func TestTheFirstRunCanBeOnSchedule(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{})
+		r := newRig(t, timeout.Config{})
 		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Every: "0 * * * *"})
 		require.NoError(t, err)
 		var ran []time.Time

@@ -16,27 +16,27 @@ import (
 // does no harm. With Config.FeedbackKeys it returns ErrForged for an unsigned token, whatever the
 // task.
 func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool, error) {
-	if err := c.enter(); err != nil {
-		return false, err
-	}
-	defer c.calls.Done()
-	topic, err := c.admit(ctx, token)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	outcome, err := c.outcomeOf(ctx, topic, token, failure)
-	if err != nil {
-		return false, err
-	}
-	settled, err := c.settle(ctx, token.Topic, outcome)
-	if err != nil || !settled[0] {
-		return false, err
-	}
-	c.gaveUp(outcome)
-	return true, nil
+	return during(c, func() (bool, error) {
+		topic, err := c.admit(ctx, token)
+		if errors.Is(err, ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		outcome, err := c.outcomeOf(ctx, topic, token, failure)
+		if err != nil {
+			return false, err
+		}
+		settled, err := c.settle(ctx, token.Topic, outcome)
+		if err != nil || !settled[0] {
+			return false, err
+		}
+		if isGivenUp(outcome) { // another node may have leased the task
+			c.count(token.Topic, func(s *Stats) { s.gaveUp(outcome) })
+		}
+		return true, nil
+	})
 }
 
 // outcomeOf returns the outcome of an attempt that somebody else has made. It reads the task, which may be large, only if
@@ -70,19 +70,6 @@ func (c *Center) outcomeOf(ctx context.Context, topic Topic, token Token, failur
 		outcome.Took = max(now.Sub(outcome.Started), 0)
 	}
 	return outcome, nil
-}
-
-// gaveUp counts an outcome that was told to this node. Another node may have leased the task.
-func (c *Center) gaveUp(outcome engine.Outcome) {
-	if !isGivenUp(outcome) {
-		return
-	}
-	c.mu.Lock()
-	d := c.dispatcher(outcome.Token.Topic)
-	c.mu.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.counts.gaveUp(outcome)
 }
 
 // admit checks a token from outside, and returns its topic, or ErrNotFound if that is gone.

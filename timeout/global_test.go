@@ -324,7 +324,7 @@ type crew struct {
 const crewLimit, crewTask = 16, 500 * time.Millisecond
 
 func newCrew(t *testing.T) *crew {
-	kept, err := memory.New(coarse)
+	kept, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = kept.Close() })
 	return &crew{T: t, kept: kept}
@@ -507,7 +507,7 @@ func (l *late) Heartbeat(ctx context.Context, node engine.Node, ttl time.Duratio
 func TestANodeWhosePartEndsDuringAnAskRunsAllLater(t *testing.T) {
 	for off := time.Duration(0); off < time.Second; off += 200 * time.Millisecond {
 		inBubble(t, func(t *testing.T) {
-			kept, err := memory.New(coarse)
+			kept, err := memory.New(memory.Config{})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = kept.Close() })
 			members := &severed{Members: kept}

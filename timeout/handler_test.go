@@ -35,6 +35,12 @@ func TestAPayloadOfJSONIsReadForItsHandler(t *testing.T) {
 	})
 }
 
+func (r *record) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = nil
+}
+
 // note is a middleware that notes when an attempt begins and ends.
 func (r *record) note(name string) func(timeout.Handler) timeout.Handler {
 	return func(next timeout.Handler) timeout.Handler {
@@ -63,7 +69,7 @@ func TestMiddlewareIsAroundEachAttempt(t *testing.T) {
 		require.Equal(t, append(once, once...), seen.ids, "each of two attempts")
 		require.Equal(t, timeout.Dead, r.state("1").State)
 
-		seen.ids = nil
+		seen.forget()
 		r.call("2", "well")
 		pass(time.Minute)
 		require.Equal(t, []string{"outer before 2", "inner before 2", "inner after 2: <nil>", "outer after 2: <nil>"}, seen.ids)

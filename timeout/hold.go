@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,22 +33,47 @@ const (
 // hold is what a worker knows of tasks that it can't run. worker.mu guards it.
 type hold struct {
 	unable bool      // whether the node has no handler, and can't make a callback of the topic
-	own    bool      // whether there are tasks with callbacks of their own, or were until metFor ago
-	met    time.Time // when the last of them was met
+	met    time.Time // when a task with a callback of its own was last met
 	common string    // the circuit of the topic's callback; empty if there is none, or nothing is known of it
 	leases leasing   // how many tasks may be leased now
 
-	stranded time.Time // since when tasks without a callback are due and the node is not able; zero if there are none
-	until    time.Time // when they are back, if the node puts them off
+	stranded overdue // tasks without a callback, if the node is not able
+	lacking  overdue // tasks of own slots with callbacks of their own, for which the node lacks the Caller
 
-	lacking     time.Time // since when tasks of own slots are due and the node lacks the Caller of their own callbacks
-	lackingTill time.Time // when they are back
+	putOff []putOff // the tasks put off, and not back
+	pacer  pacer    // of them
 
-	putOff []putOff  // the tasks put off, and not back
-	back   time.Time // see pace
+	search search // for tasks with callbacks of their own
+}
 
+// own reports whether there are tasks with callbacks of their own, or were until metFor ago.
+func (h *hold) own(now time.Time) bool { return !h.met.IsZero() && now.Sub(h.met) <= metFor }
+
+// overdue is due tasks that the node can't run.
+type overdue struct {
+	since time.Time
+	until time.Time // when they are back; then there may be none
+}
+
+// note notes one that is back then.
+func (t *overdue) note(now, back time.Time) {
+	if !now.Before(t.until) {
+		t.since = now
+	}
+	if back.After(t.until) {
+		t.until = back
+	}
+}
+
+// lasts reports whether there are any, for so long at least.
+func (t *overdue) lasts(now time.Time, least time.Duration) bool {
+	return now.Before(t.until) && now.Sub(t.since) >= least
+}
+
+// search is where to look for tasks with callbacks of their own.
+type search struct {
 	cursor  string    // of the page of waiting tasks to look at next
-	search  time.Time // when to look at it
+	next    time.Time // when to look at it
 	begun   time.Time // when the first page was looked at
 	restart time.Time // when to begin with the first page again; zero until the last due task is looked at
 }
@@ -81,7 +107,7 @@ func (w *worker) adapt(topic Topic, handler Handler) {
 		h.common = ""
 	}
 	if h.unable = !w.c.canRun(topic, handler); !h.unable {
-		h.stranded = time.Time{}
+		h.stranded = overdue{}
 	}
 	if h.unable != before.unable || h.common != before.common {
 		signal(w.wakeup)
@@ -104,11 +130,14 @@ func (w *worker) caller(call *Callback) string { return w.name + " " + call.Targ
 
 // meets notes that there are tasks with callbacks of their own. w.mu must be held.
 func (w *worker) meets(now time.Time) {
-	w.hold.met = now
-	if w.hold.own || w.topic.Pull {
+	h := &w.hold
+	own := h.own(now)
+	if h.met = now; own {
 		return
 	}
-	w.hold.own, w.hold.until = true, now.Add(2*w.c.cfg.CircuitWait)
+	if back := now.Add(2 * w.c.cfg.CircuitWait); h.stranded.until.After(back) { // they are no longer held, but put off
+		h.stranded.until = back
+	}
 	w.lookNow()
 }
 
@@ -137,49 +166,46 @@ func (c *Center) meet(tasks ...Task) {
 // restrain sets how many tasks may be leased now: any number, one or none. It returns when that may change, if it
 // knows. w.mu must be held.
 func (w *worker) restrain(now time.Time) (until time.Time) {
-	h := &w.hold
-	if h.own && now.Sub(h.met) > metFor {
-		if h.own = false; !now.Before(h.until) {
-			h.stranded = time.Time{} // none of them has come back
-		}
-	}
-	leases, holds := leaseAny, false
+	h, leases := &w.hold, leaseAny
 	switch {
-	case h.own || w.topic.Pull:
-	case !h.stranded.IsZero():
-		leases, holds = leaseNone, true
-	case h.unable && len(w.held) > 0:
+	case h.own(now) || w.topic.Pull || w.topic.Paused:
+	case h.stranded.lasts(now, 0), h.unable && len(w.held) > 0:
 		leases = leaseNone
 	case h.unable:
 		leases = leaseOne // it tells what the others are like
 	case h.common != "":
-		c := w.c.circuits.known(h.common)
-		if c == nil {
-			break
-		}
-		at, open := c.turn(w.caller(w.topic.Callback), w.wakeup, now)
+		at, open := w.c.circuits.of(h.common).turn(w.caller(w.topic.Callback), w.wakeup, now)
 		if !open {
 			break
 		}
-		leases, holds = leaseOne, true
 		w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool {
 			if !a.trial {
 				w.release(a, &w.counts.Postponed, 0)
 			}
 			return !a.trial
 		})
-		if at.After(now) || w.tries(nil) {
+		switch {
+		case w.tries(nil):
+			leases = leaseNone
+		case at.After(now):
 			leases, until = leaseNone, at
+		default:
+			leases = leaseOne
 		}
 	}
 	if leases < h.leases {
 		w.lookNow()
 	}
-	h.leases = leases
-	if holds {
+	if h.leases = leases; w.holds(now) {
 		signal(w.c.held)
 	}
 	return until
+}
+
+// holds reports whether what is due waits in the engine, since it can't be run now. w.mu must be held.
+func (w *worker) holds(now time.Time) bool {
+	h := &w.hold
+	return !w.stopping && h.leases != leaseAny && !h.own(now) && (!h.unable || h.stranded.lasts(now, 0))
 }
 
 // tries reports whether a task is leased for a trial that has not begun, but for that of an attempt. w.mu must be held.
@@ -192,26 +218,11 @@ func (w *worker) tries(but *attempt) bool {
 	return false
 }
 
-// claims reports whether the worker may ask for ask.Max tasks: if it is one for a trial, no other worker may lease
-// one at the same time. w.mu must be held.
-func (w *worker) claims(now time.Time) bool {
-	c := w.trialled()
-	return c == nil || c.claim(w.caller(w.topic.Callback), now)
-}
-
-// unclaim gives a claim back if nothing was leased for a trial. w.mu must be held.
-func (w *worker) unclaim() {
-	if c := w.trialled(); c != nil {
-		c.unclaim(w.caller(w.topic.Callback))
+// passes lets others try the target if nothing was leased for a trial. w.mu must be held.
+func (w *worker) passes() {
+	if h := &w.hold; h.common != "" && !h.own(time.Now()) && h.leases != leaseAny {
+		w.c.circuits.of(h.common).pass(w.caller(w.topic.Callback))
 	}
-}
-
-// trialled returns the circuit for whose trial the worker leases, or nil. w.mu must be held.
-func (w *worker) trialled() *circuit {
-	if w.hold.common == "" || w.hold.own || w.hold.leases == leaseAny {
-		return nil
-	}
-	return w.c.circuits.known(w.hold.common)
 }
 
 // refuse hands an attempt back that is not made since the circuit is open.
@@ -219,7 +230,7 @@ func (w *worker) refuse(a *attempt, c *circuit, caller string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if a.Callback == nil && !w.hold.own && w.hold.common != "" {
+	if a.Callback == nil && !w.hold.own(now) && w.hold.common != "" {
 		w.release(a, &w.counts.Postponed, 0) // and the worker holds
 		signal(w.wakeup)
 		return
@@ -232,32 +243,22 @@ func (w *worker) strand(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h, now := &w.hold, time.Now()
-	if a.Callback == nil && h.unable {
-		if h.stranded.IsZero() || h.own && now.After(h.until) {
-			h.stranded = now
-		}
-		if !h.own {
-			w.release(a, &w.counts.Postponed, 0)
-			signal(w.wakeup)
-			return
-		}
+	if a.Callback == nil && h.unable && !h.own(now) {
+		h.stranded.note(now, now.Add(engine.MaxDuration)) // until found finds none
+		w.release(a, &w.counts.Postponed, 0)
+		signal(w.wakeup)
+		return
 	}
 	wait, longest := w.c.cfg.CircuitWait, w.c.cfg.CircuitWait
 	if len(h.putOff) > 0 {
 		longest = max(longest, now.Sub(h.putOff[0].begun))
 	}
-	after := pace(&h.back, now, wait, longest)
-	back := now.Add(after + wait)
-	switch {
-	case a.Callback == nil && back.After(h.until):
-		h.until = back
+	after := h.pacer.after(now, wait, longest)
+	switch back := now.Add(after + wait); {
+	case a.Callback == nil && h.unable:
+		h.stranded.note(now, back)
 	case a.Callback != nil && w.owns(a): // else their owner may run it
-		if now.After(h.lackingTill) {
-			h.lacking = now
-		}
-		if back.After(h.lackingTill) {
-			h.lackingTill = back
-		}
+		h.lacking.note(now, back)
 	}
 	w.defers(a, now, after)
 }
@@ -326,10 +327,7 @@ func (c *Center) search(ctx context.Context) {
 // searchOnce looks once, and reports whether workers hold.
 func (c *Center) searchOnce(ctx context.Context) (hold bool) {
 	c.mu.Lock()
-	workers := make([]*worker, 0, len(c.workers))
-	for _, w := range c.workers {
-		workers = append(workers, w)
-	}
+	workers := slices.Collect(maps.Values(c.workers))
 	c.mu.Unlock()
 	for _, w := range workers {
 		query, holds, due := w.seeks(time.Now())
@@ -348,30 +346,29 @@ func (c *Center) searchOnce(ctx context.Context) (hold bool) {
 func (w *worker) seeks(now time.Time) (query engine.Query, holds, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := &w.hold
-	holds = !w.stopping && h.leases != leaseAny && !h.own && (!h.unable || !h.stranded.IsZero())
-	if !holds {
-		h.cursor, h.search, h.restart = "", time.Time{}, time.Time{}
+	if !w.holds(now) {
+		w.hold.search = search{}
 		return query, false, false
 	}
-	if !h.restart.IsZero() && !now.Before(h.restart) {
-		h.cursor, h.restart = "", time.Time{}
+	s := &w.hold.search
+	if !s.restart.IsZero() && !now.Before(s.restart) {
+		s.cursor, s.restart = "", time.Time{}
 	}
-	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: h.cursor, OmitPayload: true}, true, !now.Before(h.search)
+	return engine.Query{Topic: w.name, State: Pending, Limit: engine.MaxPage, Cursor: s.cursor, OmitPayload: true}, true, !now.Before(s.next)
 }
 
 // found takes a page of waiting tasks.
 func (w *worker) found(query engine.Query, page engine.Page, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := &w.hold
-	h.search = now.Add(max(w.c.cfg.CircuitWait, searchEvery))
+	h, s := &w.hold, &w.hold.search
+	s.next = now.Add(max(w.c.cfg.CircuitWait, searchEvery))
 	if err != nil {
-		h.cursor = ""
+		s.cursor = ""
 		return
 	}
 	if query.Cursor == "" {
-		h.begun = now
+		s.begun = now
 	}
 	due, last := false, false
 	for i := range page.Tasks {
@@ -382,13 +379,13 @@ func (w *worker) found(query engine.Query, page engine.Page, err error, now time
 		last = !w.partOf(page.Tasks[i].Key()).clock.at(page.Tasks[i].Until).After(now)
 		due = due || last
 	}
-	if query.Cursor == "" && !due && !h.stranded.IsZero() { // somebody has removed or moved them
-		h.stranded = time.Time{}
+	if query.Cursor == "" && !due && h.stranded.lasts(now, 0) { // somebody has removed or moved them
+		h.stranded = overdue{}
 		w.lookNow()
 	}
 	if page.Next != "" && last {
-		h.cursor, h.search = page.Next, now.Add(searchEvery)
-	} else if h.restart.IsZero() {
-		h.restart = now.Add(min(max(now.Sub(h.begun), w.c.cfg.CircuitWait), searchRestart))
+		s.cursor, s.next = page.Next, now.Add(searchEvery)
+	} else if s.restart.IsZero() {
+		s.restart = now.Add(min(max(now.Sub(s.begun), w.c.cfg.CircuitWait), searchRestart))
 	}
 }

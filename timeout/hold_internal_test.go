@@ -24,7 +24,7 @@ func TestTheSearchForTasksWithCallbacksOfTheirOwnGetsToTheLastDueTaskBeforeItBeg
 		defer w.drain(0)
 		begin := time.Now()
 		w.mu.Lock()
-		w.hold.unable, w.hold.stranded, w.hold.leases = true, begin, leaseNone
+		w.hold.unable, w.hold.stranded, w.hold.leases = true, overdue{begin, begin.Add(24 * time.Hour)}, leaseNone
 		w.mu.Unlock()
 		const pages = 2000 // more than there are looks before it begins anew
 		looks := make([]int, pages)

@@ -77,7 +77,7 @@ func (h *hosts) count(target string) int {
 var errRefused = errors.New("connection refused")
 
 func withHosts(t *testing.T, cfg timeout.Config) (*rig, *counted, *hosts) {
-	e, err := memory.New(coarse)
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	counts, caller := &counted{Engine: e}, &hosts{calls: map[string]int{}, down: map[string]error{}}

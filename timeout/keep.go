@@ -9,61 +9,45 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// doubtRest is the pause after doubtful leases were extended. What is told meanwhile makes one extension.
-const doubtRest = 5 * time.Millisecond
-
 // keep extends leases when a third of their time has passed, or when they are in doubt. It cancels the contexts of lost
-// attempts and gives up hanging handlers. It sleeps while there is no lease and no hanging handler.
-func (w *worker) keep() {
-	var next time.Time // when it looks at all leases; doubts don't put that off
-	for {
-		lease, pause := w.leased()
-		var tick <-chan time.Time
-		if now := time.Now(); pause == 0 {
-			next = time.Time{}
-		} else {
-			if latest := now.Add(pause); next.IsZero() || next.After(latest) {
-				next = latest
-			}
-			tick = time.After(next.Sub(now))
-		}
-		select {
-		case <-tick:
-			next = time.Time{}
-			w.extend(w.aging(time.Now()), lease)
-		case <-w.leases:
-			if doubtful := w.doubtful(); len(doubtful) > 0 {
-				w.extend(doubtful, lease)
-				time.Sleep(doubtRest)
-			}
-		case <-w.ended:
-			return
-		}
+// attempts and gives up hanging handlers. w.mu must be held.
+func (w *worker) keep(now time.Time) {
+	w.kept = time.Time{}
+	if aging, lease := w.aging(now), w.topic.Lease; len(aging) > 0 {
+		w.extending, w.told = true, false
+		w.gone.Go(func() { w.extend(aging, lease) })
+	}
+	if len(w.held)+len(w.lost) > 0 {
+		w.keepAt(now.Add(pauseFor(w.topic.Lease)))
+	}
+	for a := range w.held { // the topic may have changed since
+		w.keepAt(now.Add(pauseFor(a.lease)))
 	}
 }
 
-// doubt makes keep ask at once whether the leases of a task still last, or all leases if id is empty.
+// keepAt makes the worker keep its leases at that time at the latest. w.mu must be held.
+func (w *worker) keepAt(at time.Time) {
+	if w.kept.IsZero() || at.Before(w.kept) {
+		w.kept = at
+	}
+}
+
+// doubt makes the worker ask at once whether the leases of a task still last, or all leases if id is empty.
 func (w *worker) doubt(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.held) > 0 || w.isCalling() {
-		w.doubts[id] = time.Now()
-		signal(w.leases)
+		now := time.Now()
+		w.doubts[id] = now
+		w.recheck(now)
 	}
 }
 
-// doubtful returns the attempts whose leases are in doubt.
-func (w *worker) doubtful() (doubtful []*attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	for a := range w.held {
-		if !a.accepted && now.Before(a.until) && w.doubted(a) {
-			doubtful = append(doubtful, a)
-		}
-	}
-	w.believe(now)
-	return doubtful
+// recheck makes the worker keep its leases now, and once more after an extension under way. w.mu must be held.
+func (w *worker) recheck(now time.Time) {
+	w.told = true
+	w.keepAt(now)
+	signal(w.wakeup)
 }
 
 // doubted reports whether somebody has doubted a lease since it was asked for or extended. w.mu must be held.
@@ -72,39 +56,22 @@ func (w *worker) doubted(a *attempt) bool {
 	return len(w.doubts) > 0 && (!w.doubts[a.ID].Before(asked) || !w.doubts[""].Before(asked))
 }
 
-// believe forgets the doubts, once it is known which leases they are about. A call under way may bring another one. w.mu
-// must be held.
+// believe forgets the doubts after the leases were looked at. During a call or an extension it keeps them for engineTimeout: a
+// call may bring another lease, and the next extension waits for this one. w.mu must be held.
 func (w *worker) believe(now time.Time) {
-	if !w.isCalling() {
+	if !w.extending && !w.isCalling() {
 		clear(w.doubts)
 		return
 	}
 	maps.DeleteFunc(w.doubts, func(_ string, since time.Time) bool { return now.Sub(since) > engineTimeout })
 }
 
-// leased returns the length of the next leases, and the pause of keep: zero if there is nothing to keep. The topic may
-// have changed, so the present leases can have other lengths.
-func (w *worker) leased() (lease, pause time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	lease, w.pause = w.topic.Lease, 0
-	if len(w.held)+len(w.lost) > 0 {
-		w.pause = pauseFor(lease)
-	}
-	for a := range w.held {
-		w.pause = min(w.pause, pauseFor(a.lease))
-	}
-	return lease, w.pause
-}
-
 // pauseFor returns the pause of keep beside a lease of that length.
 func pauseFor(lease time.Duration) time.Duration { return min(lease/6, time.Second) }
 
 // aging returns the attempts to extend. It loses attempts past their leases and abandons hanging
-// handlers.
+// handlers. w.mu must be held.
 func (w *worker) aging(now time.Time) []*attempt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.releaseHung(now)
 	var aging []*attempt
 	for a := range w.held {
@@ -113,7 +80,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.lose(a)
 		case w.hangs(a, now):
 			w.abandon(a)
-		case !a.accepted && (a.until.Sub(now) < a.lease*2/3 || w.doubted(a)):
+		case !a.accepted && !w.extending && (a.until.Sub(now) < a.lease*2/3 || w.doubted(a)):
 			aging = append(aging, a)
 		}
 	}
@@ -126,6 +93,12 @@ func (w *worker) aging(now time.Time) []*attempt {
 	return aging
 }
 
+// hangs reports whether a handler runs a lease after its context has ended. w.mu must be held.
+func (w *worker) hangs(a *attempt, now time.Time) bool {
+	limit := timeLimit(w.topic.With(a.Options))
+	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
+}
+
 // lose gives up an attempt without a lease. w.mu must be held.
 func (w *worker) lose(a *attempt) {
 	w.finish(a)
@@ -134,13 +107,6 @@ func (w *worker) lose(a *attempt) {
 		w.lost[a] = time.Now()
 		a.cancel(ErrLeaseLost)
 	}
-}
-
-// hangs reports whether a handler still runs a lease after Topic.Timeout ended its context. w.mu
-// must be held.
-func (w *worker) hangs(a *attempt, now time.Time) bool {
-	limit := timeLimit(w.topic.With(a.Options))
-	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
 }
 
 // abandon fails the attempt of a hanging handler and gives its place to another goroutine. w.mu
@@ -175,38 +141,24 @@ func (w *worker) giveUp(a *attempt) {
 	w.hire()
 }
 
-// extend extends leases. If the engine does not answer, they end at their old times.
+// extend extends leases. If the engine does not answer, they end at their old times. It may have shortened those of
+// attempts accepted meanwhile.
 func (w *worker) extend(aging []*attempt, lease time.Duration) {
-	if len(aging) == 0 {
-		return
-	}
-	tokens := tokensOf(aging)
 	ctx, cancel := context.WithTimeout(context.Background(), min(lease/3, engineTimeout))
 	defer cancel()
 	asked := time.Now()
-	held, err := w.c.engine.Extend(ctx, tokens, lease)
+	held, err := w.c.engine.Extend(ctx, tokensOf(aging), lease)
 	if err != nil {
-		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
+		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(aging), "err", err)
 	}
-	if accepted := w.extended(aging, held, err, asked, lease); len(accepted) > 0 {
-		w.gone.Go(func() { w.prolong(accepted...) }) // the other leases don't wait for it
-	}
-}
-
-func tokensOf(attempts []*attempt) []Token {
-	tokens := make([]Token, len(attempts))
-	for i, a := range attempts {
-		tokens[i] = a.Token
-	}
-	return tokens
-}
-
-// extended takes the answer to an extension. It returns the attempts accepted meanwhile: it may have shortened
-// their leases.
-func (w *worker) extended(aging []*attempt, held []bool, err error, asked time.Time, lease time.Duration) (accepted []*attempt) {
 	known, partial := err == nil, errors.Is(err, engine.ErrPartial)
+	var accepted []*attempt
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.extending = false
+	if w.told {
+		w.recheck(time.Now())
+	}
 	for i, a := range aging {
 		switch {
 		case a.accepted:
@@ -220,5 +172,15 @@ func (w *worker) extended(aging []*attempt, held []bool, err error, asked time.T
 			w.doubts[a.ID] = asked // for another try at the next look
 		}
 	}
-	return accepted
+	if len(accepted) > 0 {
+		w.gone.Go(func() { w.prolong(accepted...) }) // the other leases don't wait for it
+	}
+}
+
+func tokensOf(attempts []*attempt) []Token {
+	tokens := make([]Token, len(attempts))
+	for i, a := range attempts {
+		tokens[i] = a.Token
+	}
+	return tokens
 }

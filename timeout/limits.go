@@ -1,12 +1,11 @@
 package timeout
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -23,6 +22,15 @@ import (
 //
 // So a part of the limits may be unused for a TTL after a node has come. More than the limits may be in use if a node comes
 // and goes between two heartbeats of another, until that one's next heartbeat.
+
+// ownership is a worker's part of the slots. worker.mu guards it.
+type ownership struct {
+	owners []string          // of all slots, by the last view; nil before the first one
+	slots  []int             // to ask for; nil means all
+	moves  map[int]time.Time // when slots changed hands that may not count for their owners yet, be it this node or another
+	wait   time.Duration     // for how long they may not
+	fresh  time.Time         // until when the other slots of this node count
+}
 
 // allowed returns how many tasks of a topic a node may run at the same time, and how many it may
 // begin in a second: by the topic's limits of a node, and the parts of those for all nodes that
@@ -72,53 +80,68 @@ func shareOf(topic Topic, node string, owners []string) (places int, share float
 // the machine is suspended.
 func lasts(end, now time.Time) bool { return now.Before(end) && now.Round(0).Before(end.Round(0)) }
 
-// assign takes the owners of the topic's slots, by the view of a heartbeat that began at that time. ownersOf is asked with
-// the number of slots, and of those that had owners. It returns nil if the owners are as before. Without any owners the worker asks
-// for all slots. If it may have to wait for others, it waits so long.
-func (w *worker) assign(ownersOf func(slots, had int) []string, gone func(node string) bool, began time.Time, wait time.Duration) {
+// assign takes the owners of the topic's slots by the view of a heartbeat that began at that time. They are as before unless the
+// view has changed or the topic has grown. Without any owners the worker asks for all slots: so does that of a newer topic,
+// unless the heartbeat has just answered.
+func (w *worker) assign(view engine.View, began time.Time, answered, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, owners := time.Now(), ownersOf(w.topic.Slots, len(w.owners))
-	member := lasts(w.fresh, now) // else others may have counted this node out
-	if !member {
-		w.counted, w.since = nil, now
+	has, had := w.topic.Slots, len(w.owners)
+	var owners []string
+	if changed || has != had && (answered || had > 0) {
+		owners = view.Owners(w.name, has)
+	}
+	wait := max(w.c.cfg.TTL, view.TTL)
+	if len(view.Nodes) == 1 && view.Leader() == w.c.cfg.Node {
+		wait = 0 // there is nobody to wait for
+	}
+	gone := func(node string) bool {
+		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == node })
+	}
+	w.own(owners, gone, began, wait)
+}
+
+// own takes the owners of the slots, or nil if they are as before. Slots that change hands may not count for wait. w.mu must be
+// held.
+func (w *worker) own(owners []string, gone func(node string) bool, began time.Time, wait time.Duration) {
+	now := time.Now()
+	member := lasts(w.fresh, now)
+	if !member { // others may have counted this node out
+		for _, slot := range w.slots {
+			w.moves[slot] = now
+		}
 	}
 	if w.owners == nil || owners != nil && !slices.Equal(owners, w.owners) {
 		w.trade(owners, member && !contended(w.topic, w.c.cfg.Node, w.owners, owners, gone), now)
-		w.handover = now.Add(wait + wait/2) // until the last of the nodes counts its slots
 	}
-	if wait == 0 || began.Sub(w.since) >= wait {
-		w.counted = w.slots
-	}
+	w.wait = wait
+	maps.DeleteFunc(w.moves, func(slot int, at time.Time) bool {
+		_, own := slices.BinarySearch(w.slots, slot)
+		return wait == 0 || own && began.Sub(at) >= wait
+	})
 	w.fresh = began.Add(w.c.cfg.TTL)
 	w.deal(now)
 }
 
 // trade takes other owners. New slots count at once, or later. w.mu must be held.
 func (w *worker) trade(owners []string, atOnce bool, now time.Time) {
-	if !now.Before(w.handover) {
-		w.handed = nil
+	moves := make(map[int]time.Time)
+	for slot, owner := range owners {
+		before := slot & (len(w.owners) - 1) // there may be more slots now
+		switch at, moved := w.moves[before]; {
+		case w.owners == nil || w.owners[before] != owner:
+			if owner != w.c.cfg.Node || !atOnce {
+				moves[slot] = now
+			}
+		case moved:
+			moves[slot] = at
+		}
 	}
-	var slots, counted []int
+	var slots []int
 	if owners != nil {
 		slots = engine.SlotsOf(owners, w.c.cfg.Node)
 	}
-	for slot, owner := range owners {
-		former, before := "", slot&(len(w.owners)-1) // there may be more slots now
-		if w.owners != nil {
-			former = w.owners[before]
-		}
-		mine, changed := owner == w.c.cfg.Node, former != owner
-		switch _, had := slices.BinarySearch(w.counted, before); {
-		case mine && (had || atOnce && changed):
-			counted = append(counted, slot)
-		case mine && changed:
-			w.since = now
-		case !mine && changed && w.owners != nil:
-			w.handed = append(w.handed, slot)
-		}
-	}
-	w.owners, w.slots, w.counted, w.renewed = owners, slots, counted, time.Time{}
+	w.owners, w.slots, w.moves, w.renewed = owners, slots, moves, time.Time{}
 	w.drained()
 	w.lookNow()
 }
@@ -132,12 +155,27 @@ func (w *worker) disown() {
 }
 
 // wanted returns the slots to ask for. While slots with a limit for all nodes change hands, they may not count for the
-// new owners yet, so the others ask for them, too. w.mu must be held.
+// new owners yet, so the others ask for them, too, until the last of the nodes counts its own. w.mu must be held.
 func (w *worker) wanted(now time.Time) []int {
-	if w.slots == nil || !limited(w.topic) || !now.Before(w.handover) {
+	if w.slots == nil || !limited(w.topic) || len(w.moves) == 0 {
 		return w.slots
 	}
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.slots, w.handed))))
+	wanted := slices.Clone(w.slots)
+	for slot, at := range w.moves {
+		if now.Before(at.Add(w.wait + w.wait/2)) {
+			wanted = append(wanted, slot)
+		}
+	}
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
+}
+
+// counted returns the slots that count. worker.mu must be held.
+func (s *ownership) counted(now time.Time) []int {
+	if !lasts(s.fresh, now) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.slots), func(slot int) bool { return !s.moves[slot].IsZero() })
 }
 
 // placesOf returns the places of some slots if all slots together have limit places. The places of the first k slots, in
@@ -156,11 +194,7 @@ func placesOf(limit, all int, slots []int) (places int) {
 
 // deal fits the worker to its topic and its slots. w.mu must be held.
 func (w *worker) deal(now time.Time) {
-	counted := w.counted
-	if !lasts(w.fresh, now) {
-		counted = nil
-	}
-	places, perSecond := allowed(w.topic, counted)
+	places, perSecond := allowed(w.topic, w.counted(now))
 	fewer := places < w.places
 	if places != w.places {
 		w.places = places
@@ -170,16 +204,7 @@ func (w *worker) deal(now time.Time) {
 	if fewer {
 		w.releaseQueue(places)
 	}
-	burst := burstOf(perSecond)
-	switch {
-	case math.IsInf(perSecond, 1):
-		w.limiter = nil
-	case w.limiter == nil:
-		w.limiter = rate.NewLimiter(rate.Limit(perSecond), burst)
-	case w.limiter.Limit() != rate.Limit(perSecond):
-		w.limiter.SetLimitAt(now, rate.Limit(perSecond))
-		w.limiter.SetBurstAt(now, burst)
-	}
+	w.setRate(perSecond, now)
 	w.hire()
 }
 
@@ -194,14 +219,6 @@ func (w *worker) redeal(now time.Time) bool {
 	}
 	w.deal(now)
 	return false
-}
-
-// burstOf returns how many tasks may begin at once: those of a tenth of a second, or one.
-func burstOf(perSecond float64) int {
-	if perSecond == 0 {
-		return 0
-	}
-	return max(int(min(perSecond, engine.MaxRate)/10), 1)
 }
 
 // releaseQueue hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // Each number of slots, each limit up to three places a slot, and each prefix of the slots: an owner
@@ -83,4 +86,63 @@ func TestALimitOfANodeCountsBesideOneForAll(t *testing.T) {
 		require.Equal(t, c.places, places, "%+v", c)
 		require.InDelta(t, c.perSecond, perSecond, 0, "%+v", c)
 	}
+}
+
+func TestEachSlotCountsOnceItsFormerOwnerCanNotCountIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		defer e.Close()
+		c, err := New(e, Config{Node: "a", TTL: 10 * time.Second})
+		require.NoError(t, err)
+		defer c.Close()
+		w := newWorker(c, Topic{Name: "orders", Slots: 4, GlobalConcurrency: 4}, nil)
+		defer w.drain(0)
+		var owners []string
+		gone := func(node string) bool { return node == "gone" }
+		heartbeat := func(wait time.Duration) (counted, wanted []int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.own(owners, gone, time.Now(), wait)
+			return w.counted(time.Now()), w.wanted(time.Now())
+		}
+		after := func(d time.Duration, nodes ...string) (counted, wanted []int) {
+			for ; d >= 2*time.Second; d -= 2 * time.Second {
+				time.Sleep(2 * time.Second)
+				heartbeat(10 * time.Second)
+			}
+			time.Sleep(d)
+			owners = nodes
+			return heartbeat(10 * time.Second)
+		}
+		counted, _ := after(0, "a", "a", "b", "gone")
+		require.Empty(t, counted, "the first view")
+		counted, _ = after(9*time.Second, owners...)
+		require.Empty(t, counted)
+		counted, _ = after(time.Second, owners...)
+		require.Equal(t, []int{0, 1}, counted)
+
+		counted, wanted := after(16*time.Second, "a", "a", "a", "gone")
+		require.Equal(t, []int{0, 1}, counted, "b may not know that slot 2 has gone")
+		require.Equal(t, []int{0, 1, 2}, wanted)
+		counted, _ = after(5*time.Second, "a", "a", "a", "a")
+		require.Equal(t, []int{0, 1, 3}, counted, "slot 3 comes from a node that has gone")
+		counted, _ = after(4*time.Second, "b", "a", "a", "a")
+		require.Equal(t, []int{1, 3}, counted)
+		counted, wanted = after(time.Second, owners...)
+		require.Equal(t, []int{1, 2, 3}, counted)
+		require.Equal(t, []int{0, 1, 2, 3}, wanted, "slot 0 may not count for b yet")
+		_, wanted = after(14*time.Second, owners...)
+		require.Equal(t, []int{1, 2, 3}, wanted)
+
+		owners = []string{"b", "a", "a", "a", "b", "a", "b", "a"}
+		w.change(Topic{Name: "orders", Slots: 8, GlobalConcurrency: 4}, nil)
+		counted, _ = heartbeat(10 * time.Second)
+		require.Equal(t, []int{1, 2, 3, 5, 7}, counted, "what was counted before there were more slots")
+		time.Sleep(11 * time.Second)
+		counted, _ = heartbeat(10 * time.Second)
+		require.Empty(t, counted, "others may have counted the node out")
+		counted, _ = heartbeat(0)
+		require.Equal(t, []int{1, 2, 3, 5, 7}, counted, "a node that is alone waits for nobody")
+	})
 }

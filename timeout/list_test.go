@@ -32,7 +32,7 @@ func (e *listing) List(ctx context.Context, query engine.Query) (engine.Page, er
 // One task of thousands has it.
 func TestACenterListsTheTasksThatHaveSomeMetadata(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{})
+		r := newRig(t, timeout.Config{})
 		tasks := make([]timeout.Task, 3000)
 		for i := range tasks {
 			tasks[i] = timeout.Task{Topic: "orders", ID: strconv.Itoa(i), After: time.Hour + time.Duration(i)*time.Second}
@@ -65,7 +65,7 @@ func TestACenterListsTheTasksThatHaveSomeMetadata(t *testing.T) {
 
 func TestACenterListsTasksWithoutTheirPayloads(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		inner, err := memory.New(coarse)
+		inner, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, inner.Close()) })
 		e := &listing{Engine: inner}

@@ -20,7 +20,7 @@ func (r *rig) setWith(id string, options timeout.Options) {
 
 func TestATaskHasRetriesAndWaitsOfItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{Topic: timeout.Topic{Retries: 2, Backoff: time.Second, BackoffMax: time.Second}})
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: 2, Backoff: time.Second, BackoffMax: time.Second}})
 		tries := map[string][]time.Time{}
 		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
 			tries[task.ID] = append(tries[task.ID], time.Now())
@@ -44,7 +44,7 @@ func TestATaskHasRetriesAndWaitsOfItsOwn(t *testing.T) {
 
 func TestATaskHasATimeoutOfItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{Topic: timeout.Topic{Retries: -1, Timeout: 10 * time.Second}})
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: -1, Timeout: 10 * time.Second}})
 		took := map[string]time.Duration{}
 		require.NoError(t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
 			began := time.Now()
@@ -64,7 +64,7 @@ func TestATaskHasATimeoutOfItsOwn(t *testing.T) {
 // A handler that ignores the end of its context keeps its place until a lease after the task's own limit.
 func TestAHandlerMayHangForAsLongAsItsTaskSays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{Topic: timeout.Topic{Retries: -1, Timeout: time.Second, Lease: 10 * time.Second}})
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: -1, Timeout: time.Second, Lease: 10 * time.Second}})
 		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { time.Sleep(time.Hour); return nil }))
 		r.setWith("usual", timeout.Options{})
 		r.setWith("long", timeout.Options{Timeout: 2 * time.Hour})
@@ -78,7 +78,7 @@ func TestAHandlerMayHangForAsLongAsItsTaskSays(t *testing.T) {
 
 func TestATaskThatIsTooLateIsDead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{})
+		r := newRig(t, timeout.Config{})
 		ran := record{}
 		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
 			ran.add(task.ID)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,17 +114,17 @@ func TestPermanentGoesBeforeAccepted(t *testing.T) {
 func TestAnUncountedAttemptCostsNone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: 1, Retain: time.Hour}})
-		tries := 0
+		var tries atomic.Int64
 		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
 			require.Equal(t, 1, task.Attempts)
-			if tries++; tries <= 5 {
+			if tries.Add(1) <= 5 {
 				return timeout.RetryAfter(timeout.Uncounted(errors.New("too many")), time.Minute)
 			}
 			return nil
 		}))
 		r.set("1", 0)
 		pass(4*time.Minute + time.Second)
-		require.Equal(t, 5, tries)
+		require.EqualValues(t, 5, tries.Load())
 		task := r.state("1")
 		require.Equal(t, timeout.Pending, task.State)
 		require.Zero(t, task.Attempts)
@@ -139,12 +140,12 @@ func TestAnUncountedAttemptCostsNone(t *testing.T) {
 func TestAnUncountedAttemptWaitsForTheBackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: 1, Backoff: time.Hour, BackoffMax: time.Hour}})
-		tries := 0
-		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { tries++; return timeout.Uncounted(io.EOF) }))
+		var tries atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { tries.Add(1); return timeout.Uncounted(io.EOF) }))
 		r.set("1", 0)
 		pass(29 * time.Minute)
-		require.Equal(t, 1, tries)
+		require.EqualValues(t, 1, tries.Load())
 		pass(32 * time.Minute)
-		require.Equal(t, 2, tries)
+		require.EqualValues(t, 2, tries.Load())
 	})
 }

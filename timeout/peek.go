@@ -62,7 +62,8 @@ func (w *worker) idleParts(now time.Time) (slots []int, idle []*part) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.parts {
-		if p.look.Equal(p.net) && now.Before(p.own) && p.calls == 0 && len(p.outcomes)+len(p.untold) == 0 && !p.full && w.room(p, now) > 0 {
+		tasks, overdue := w.room(p, now)
+		if p.look.Equal(p.net) && now.Before(p.own) && p.calls == 0 && len(p.outcomes)+len(p.untold) == 0 && !p.full && tasks > 0 && overdue == 0 {
 			idle = append(idle, p)
 		}
 	}

@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,9 @@ func (a *fairQueue) remove(t *flow) {
 
 // free returns how many tasks could begin beside those of calls under way.
 func (a *fairQueue) free() int {
+	if a.limit == 0 {
+		return math.MaxInt
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return max(a.limit-a.held-a.asked, 0)

@@ -48,24 +48,22 @@ func (p Pull) check() error {
 // A topic without Topic.Pull is ErrConflict, and a missing one is ErrNotFound. If ctx ends, Pull hands
 // back the tasks that it has leased.
 func (c *Center) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
-	if err := begin(c, Pull.check, pull); err != nil {
-		return nil, err
-	}
-	defer c.calls.Done()
-	topic, err := c.pulledTopic(ctx, pull.Topic)
-	if err != nil {
-		return nil, err
-	}
-	lease, err := leaseOf(topic, pull.Lease)
-	if err != nil {
-		return nil, err
-	}
-	r := &request{most: cmp.Or(pull.Max, 1), lease: lease, last: pull.Wait == 0, got: make(chan pulled, 1)}
-	d, pulling, err := c.queue(topic, r)
-	if err != nil {
-		return nil, err
-	}
-	return d.await(ctx, pulling, r, pull.Wait)
+	return checked(c, Pull.check, []Pull{pull}, func() ([]Leased, error) {
+		topic, err := c.pulledTopic(ctx, pull.Topic)
+		if err != nil {
+			return nil, err
+		}
+		lease, err := leaseOf(topic, pull.Lease)
+		if err != nil {
+			return nil, err
+		}
+		r := &request{most: cmp.Or(pull.Max, 1), lease: lease, last: pull.Wait == 0, got: make(chan struct{})}
+		d, pulling, err := c.queue(topic, r)
+		if err != nil {
+			return nil, err
+		}
+		return d.await(ctx, pulling, r, pull.Wait)
+	})
 }
 
 // pulledTopic returns a topic with Topic.Pull.
@@ -105,9 +103,7 @@ func (c *Center) queue(topic Topic, r *request) (d *dispatcher, pulling context.
 	}
 	d = c.dispatcher(topic.Name)
 	d.change(topic)
-	if d.join(r) {
-		c.serving.Go(d.serve)
-	}
+	d.join(r)
 	return d, c.pulling, nil
 }
 
@@ -116,7 +112,7 @@ func (c *Center) dispatcher(name string) *dispatcher {
 	d := c.dispatchers[name]
 	if d == nil {
 		d = new(dispatcher)
-		d.attach(c, name)
+		d.attach(c, name, d, &c.serving)
 		c.dispatchers[name] = d
 	}
 	return d
@@ -126,20 +122,19 @@ func (c *Center) dispatcher(name string) *dispatcher {
 // the engine for the tasks of a topic. Tasks whose leases have ended stay as they are. With Config.FeedbackKeys an unsigned
 // token is ErrForged, and no task is handed back.
 func (c *Center) Release(ctx context.Context, leased ...Leased) error {
-	if err := begin(c, func(one Leased) error { return c.checkToken(one.Token) }, leased...); err != nil {
-		return err
-	}
-	defer c.calls.Done()
-	byTopic := make(map[string][]engine.Outcome)
-	for _, outcome := range unbegun(leased) {
-		byTopic[outcome.Token.Topic] = append(byTopic[outcome.Token.Topic], outcome)
-	}
-	var errs []error
-	for topic, outcomes := range byTopic {
-		_, err := c.settle(ctx, topic, outcomes...)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	_, err := checked(c, func(one Leased) error { return c.checkToken(one.Token) }, leased, func() (any, error) {
+		byTopic := make(map[string][]engine.Outcome)
+		for _, outcome := range unbegun(leased) {
+			byTopic[outcome.Token.Topic] = append(byTopic[outcome.Token.Topic], outcome)
+		}
+		var errs []error
+		for topic, outcomes := range byTopic {
+			_, err := c.settle(ctx, topic, outcomes...)
+			errs = append(errs, err)
+		}
+		return nil, errors.Join(errs...)
+	})
+	return err
 }
 
 // unbegun returns the outcomes of tasks that nobody has begun.
@@ -160,14 +155,10 @@ func (c *Center) settle(ctx context.Context, topic string, outcomes ...engine.Ou
 		return nil, err
 	}
 	c.wakeAll(len(outcomes), func(i int) (key Key, due time.Time) {
-		o := outcomes[i]
-		if due = o.Due; due.IsZero() {
-			due = batch.Now.Add(o.After)
+		if o := outcomes[i]; o.As == Pending && batch.Settled[i] {
+			due = time.UnixMilli(o.DueAt(batch.Now.UnixMilli()))
 		}
-		if o.As != Pending || !batch.Settled[i] {
-			due = time.Time{}
-		}
-		return o.Token.Key, due
+		return outcomes[i].Token.Key, due
 	})
 	return batch.Settled, nil
 }
@@ -179,36 +170,34 @@ func (c *Center) settle(ctx context.Context, topic string, outcomes ...engine.Ou
 // if the lease is lost: the task has used up Topic.Timeout, runs again, or has been set, removed or
 // settled. With Config.FeedbackKeys Extend returns ErrForged for an unsigned token.
 func (c *Center) Extend(ctx context.Context, token Token, lease time.Duration) (time.Duration, error) {
-	if err := c.enter(); err != nil {
-		return 0, err
-	}
-	defer c.calls.Done()
-	topic, err := c.admit(ctx, token)
-	if errors.Is(err, ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	left, err := leaseOf(topic, lease)
-	if err != nil {
-		return 0, err
-	}
-	if limit := timeLimit(topic); limit > 0 && token.Begun != 0 {
-		now, err := c.engine.Now(ctx)
+	return during(c, func() (time.Duration, error) {
+		topic, err := c.admit(ctx, token)
+		if errors.Is(err, ErrNotFound) {
+			return 0, nil
+		}
 		if err != nil {
 			return 0, err
 		}
-		if left = min(left, time.UnixMilli(token.Begun).Add(limit).Sub(now)); left <= 0 {
+		left, err := leaseOf(topic, lease)
+		if err != nil {
+			return 0, err
+		}
+		if limit := timeLimit(topic); limit > 0 && token.Begun != 0 {
+			now, err := c.engine.Now(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if left = min(left, time.UnixMilli(token.Begun).Add(limit).Sub(now)); left <= 0 {
+				return 0, nil
+			}
+		}
+		held, err := c.engine.Extend(ctx, []Token{bare(token)}, left)
+		switch {
+		case len(held) == 1 && held[0]: // right, even beside ErrPartial
+			return left, nil
+		case errors.Is(err, ErrNotFound):
 			return 0, nil
 		}
-	}
-	held, err := c.engine.Extend(ctx, []Token{bare(token)}, left)
-	switch {
-	case len(held) == 1 && held[0]: // right, even beside ErrPartial
-		return left, nil
-	case errors.Is(err, ErrNotFound):
-		return 0, nil
-	}
-	return 0, err
+		return 0, err
+	})
 }

@@ -80,7 +80,7 @@ func TestAPulledTaskComesWhenItIsDueAndIsSettledByItsToken(t *testing.T) {
 		log, err := r.Executions(t.Context(), key("1"), 10)
 		require.NoError(t, err)
 		require.Equal(t, 10*time.Second, log[0].Took)
-		require.True(t, began.Add(time.Minute+late).Equal(log[0].Started))
+		require.True(t, began.Add(time.Minute+late).Truncate(time.Millisecond).Equal(log[0].Started))
 
 		again := r.pull(1, time.Hour)
 		require.Equal(t, 2, again[0].Attempts)
@@ -255,7 +255,7 @@ func TestIdlePullsShareOneLook(t *testing.T) {
 		defer store.Close()
 		counted := &countingEngine{Engine: store}
 		r := rigOn(t, counted, timeout.Config{})
-		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true})
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true, Lease: time.Hour}) // none ends meanwhile
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		var got atomic.Int32
@@ -407,6 +407,38 @@ func TestTheTasksOfACallerThatHasGoneAreHandedBack(t *testing.T) {
 	})
 }
 
+func TestTasksThatCanNotBeHandedBackComeWhenTheirLeasesEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := newShaky(t)
+		c, err := timeout.New(store, timeout.Config{})
+		require.NoError(t, err)
+		_, err = c.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true, Lease: 10 * time.Second})
+		require.NoError(t, err)
+		_, err = c.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1"})
+		require.NoError(t, err)
+		began := time.Now()
+		store.late.Store(int64(time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, err = c.Pull(ctx, timeout.Pull{Topic: "orders", Wait: time.Hour})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		store.down.Store(true)
+		pass(time.Second)
+		store.down.Store(false)
+		store.late.Store(0)
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(began), 2*time.Second, "nobody goes on trying")
+
+		other, err := timeout.New(store, timeout.Config{})
+		require.NoError(t, err)
+		leased, err := other.Pull(t.Context(), timeout.Pull{Topic: "orders", Wait: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, 2, leased[0].Attempts)
+		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
+		require.NoError(t, other.Close())
+	})
+}
+
 func TestPullsKeepTheRateAndThePauseOfTheTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := pullRig(t, timeout.Topic{Rate: 10})
@@ -519,7 +551,7 @@ func TestAPulledTaskOfAScheduleWaitsForItsNextTime(t *testing.T) {
 
 func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := coarseRig(t, timeout.Config{All: true}).pulled(timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
+		r := newRig(t, timeout.Config{All: true}).pulled(timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
 		r.set("1", 0)
 		first := r.pull(1, time.Minute)[0]
 		second := r.pull(1, time.Minute)[0]

@@ -16,7 +16,7 @@ const shareWait = time.Second
 func (w *worker) hire() {
 	n := min(len(w.queue), w.places-w.workers)
 	if w.c.fairQueue.limit > 0 {
-		n = w.c.fairQueue.want(&w.flow, w.priority(), w.useful(), time.Now())
+		n = w.c.fairQueue.want(&w.flow, max(w.topic.Priority, 1), w.useful(), time.Now())
 	}
 	for ; n > 0; n-- {
 		w.workers++
@@ -26,8 +26,6 @@ func (w *worker) hire() {
 
 // useful returns how many places of the node could be in use now. w.mu must be held.
 func (w *worker) useful() int { return min(w.busy+len(w.queue), w.places) }
-
-func (w *worker) priority() int { return max(w.topic.Priority, 1) }
 
 // join is work on a place that the topic has waited for.
 func (w *worker) join() {

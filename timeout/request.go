@@ -12,26 +12,20 @@ import (
 type request struct {
 	most  int
 	lease time.Duration
-	got   chan pulled // gets one element
+	got   chan struct{} // closed when it has its tasks or an error
 
 	// dispatcher.mu guards the fields below.
-	last   bool // whether it wants an answer after the next look at each part, even an empty one
-	since  int  // how many looks had begun when it came
-	looked bool // whether those say that nothing is due
-	tasks  []Leased
-	bytes  int // of their payloads
-}
-
-// pulled is the answer to a request.
-type pulled struct {
+	last  bool // whether it wants an answer after the next look at each part, even an empty one
+	since int  // how many looks had begun when it came; negative if those say that nothing is due
 	tasks []Leased
+	bytes int // of their payloads
 	err   error
 }
 
 func (r *request) full() bool { return len(r.tasks) == r.most || r.bytes > engine.MaxPageBytes }
 
-// join adds a request. It reports whether serve must be started.
-func (d *dispatcher) join(r *request) (start bool) {
+// join adds a request.
+func (d *dispatcher) join(r *request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = append(d.waiting, r)
@@ -40,12 +34,11 @@ func (d *dispatcher) join(r *request) (start bool) {
 	r.since = d.begun
 	if !d.open || r.last {
 		d.lookNow()
-	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls > 0 || !now.Before(p.look) }) {
-		r.looked = true // all that is known holds for it
+	} else if !slices.ContainsFunc(d.parts, func(p *part) bool { return p.calls+len(p.outcomes) > 0 || !now.Before(p.look) }) {
+		r.since = -1 // all that is known holds for it
 	}
-	start = !d.open
-	d.open = true
-	return start
+	d.start()
+	signal(d.wakeup)
 }
 
 // await returns the answer to a request, or no tasks when wait is over.
@@ -58,49 +51,40 @@ func (d *dispatcher) await(ctx, pulling context.Context, r *request, wait time.D
 	}
 	for {
 		select {
-		case got := <-r.got:
-			if err := context.Cause(ctx); err != nil && len(got.tasks) > 0 {
-				d.settle(unbegun(got.tasks))
+		case <-r.got:
+			if err := context.Cause(ctx); err != nil && len(r.tasks) > 0 {
+				d.mu.Lock()
+				d.handBack(r.tasks)
+				d.mu.Unlock()
 				return nil, err
 			}
-			return got.tasks, got.err
+			return r.tasks, r.err
 		case <-over:
-			if d.hurry(r) {
+			if d.leave(r, true) {
 				return nil, nil
 			}
 		case <-ctx.Done():
-			if d.quit(r) {
+			if d.leave(r, false) {
 				return nil, context.Cause(ctx)
 			}
 		case <-pulling.Done():
-			if d.quit(r) {
+			if d.leave(r, false) {
 				return nil, context.Cause(pulling)
 			}
 		}
 	}
 }
 
-// hurry ends a request if a look has found nothing for it. Otherwise the next look does.
-func (d *dispatcher) hurry(r *request) (ended bool) {
+// leave ends a request. It reports false if the answer is there, or if the next look is to give it: the wait is over, and no look
+// has found nothing for it yet.
+func (d *dispatcher) leave(r *request, over bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.hasLooked(r, time.Now()) {
-		return d.remove(r)
+	if over && !d.hasLooked(r, time.Now()) {
+		r.last = true
+		d.lookNow()
+		return false
 	}
-	r.last = true
-	d.lookNow()
-	return false
-}
-
-// quit ends a request. It reports false if the answer is there.
-func (d *dispatcher) quit(r *request) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.remove(r)
-}
-
-// remove takes a request out, and reports whether it was there. d.mu must be held.
-func (d *dispatcher) remove(r *request) bool {
 	i := slices.Index(d.waiting, r)
 	if i < 0 {
 		return false

@@ -194,7 +194,7 @@ func (s *slowToSet) SetTopic(ctx context.Context, topic engine.Topic, absent boo
 
 func TestOfTwoChangesOfAScheduleAtOnceNoTaskWaitsByTheOneThatLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		e, err := memory.New(coarse)
+		e, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		ran, slow := new(record), &slowToSet{Engine: e}

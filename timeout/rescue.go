@@ -12,24 +12,13 @@ import (
 // lease, with jitter. w.mu must be held.
 func (w *worker) rescueWait() time.Duration { return w.topic.Lease/2 + jitter(w.topic.Lease) }
 
-// rescues reports whether to look for late tasks in the slots of other nodes now. w.mu must be held.
-func (w *worker) rescues(p *part, now time.Time) bool {
-	return !p.rescue.IsZero() && !now.Before(p.rescue) && w.spare(now) > 0
-}
-
 // spare returns how many tasks of other nodes could begin at once. w.mu must be held.
 func (w *worker) spare(now time.Time) int {
 	if w.stopping || w.topic.Paused || w.unread != nil || w.hold.leases != leaseAny || w.isFull() || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
 		return 0
 	}
 	spare := w.places - w.workers - w.asked()
-	if w.c.fairQueue.limit > 0 {
-		spare = min(spare, w.c.fairQueue.free())
-	}
-	if w.limiter != nil {
-		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked())
-	}
-	return max(spare, 0)
+	return min(spare, w.c.fairQueue.free(), w.tokens(now))
 }
 
 // foreign returns the slots of other nodes. w.mu must be held.

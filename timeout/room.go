@@ -15,15 +15,27 @@ const (
 )
 
 // room returns the number of tasks to ask a part of the engine for now: its share, if others have something to be looked
-// at, too. If there are others, it is half of the room at most, since the part may hang with it. w.mu must be held.
-func (w *worker) room(p *part, now time.Time) int {
-	if p.idle {
-		return 0
+// at, too. If there are others, it is half of the room at most, since the part may hang with it. Late tasks of other nodes take
+// turns with those of the own slots, also under load: it would not end for them. w.mu must be held.
+func (w *worker) room(p *part, now time.Time) (tasks int, overdue time.Duration) {
+	if !p.idle {
+		tasks = w.share(p, min(w.wants(), w.tokens(now)), now)
 	}
-	room := w.wants()
-	if w.limiter != nil {
-		room = min(room, int(w.limiter.TokensAt(now))-w.asked())
+	if p.rescue.IsZero() && w.owners != nil {
+		p.rescue = now.Add(w.rescueWait())
 	}
+	own := tasks > 0 && (len(p.outcomes) > 0 || !now.Before(p.look)) // its own slots are to be looked at
+	if p.gone || p.rescue.IsZero() || now.Before(p.rescue) || own && p.rescued {
+		return tasks, 0
+	}
+	if spare := w.spare(now); spare > 0 {
+		return spare, w.topic.Lease
+	}
+	return tasks, 0
+}
+
+// share returns the share of a part of the room. w.mu must be held.
+func (w *worker) share(p *part, room int, now time.Time) int {
 	sharers := 1
 	for _, other := range w.parts {
 		if other != p && !other.idle && other.calls == 0 && !now.Before(other.look) && !now.Before(other.until) {

@@ -45,9 +45,20 @@ func (c *Center) Run(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.maintain(background) })
-	helpers.Go(func() { c.listen(background) })
+	if waker, ok := c.engine.(engine.Waker); ok {
+		helpers.Go(func() {
+			c.follow(background, "wake-ups", func(ctx context.Context) error {
+				defer c.hear(false)
+				return waker.Wake(ctx, c.woken, c.doubt)
+			})
+		})
+	}
 	helpers.Go(func() { c.peek(background) })
-	helpers.Go(func() { c.watch(background) })
+	if watcher, ok := c.members.(engine.Watcher); ok {
+		helpers.Go(func() {
+			c.follow(background, "members", func(ctx context.Context) error { return watcher.Watch(ctx, c.look) })
+		})
+	}
 	helpers.Go(func() { c.search(background) })
 
 	topics := topicsLook{helpers: &helpers, background: background}
@@ -214,7 +225,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for name, d := range c.dispatchers {
 		if topic, ok := known[name]; ok {
 			d.change(topic)
-		} else if d.idle() { // waiting requests hear of tasks: the topic may be newer than this list
+		} else if d.stats().Waiting == 0 { // waiting requests hear of tasks: the topic may be newer than this list
 			delete(c.dispatchers, name)
 		}
 	}
@@ -245,20 +256,8 @@ func (c *Center) deal(answered, changed bool) {
 	c.mu.Lock()
 	view, began, workers := c.view, c.began, slices.Collect(maps.Values(c.workers))
 	c.mu.Unlock()
-	wait := max(c.cfg.TTL, view.TTL)
-	if len(view.Nodes) == 1 && view.Leader() == c.cfg.Node {
-		wait = 0 // there is nobody to wait for
-	}
-	gone := func(node string) bool {
-		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == node })
-	}
 	for _, w := range workers {
-		w.assign(func(slots, had int) (owners []string) {
-			if changed || slots != had && (answered || had > 0) {
-				owners = view.Owners(w.name, slots)
-			}
-			return owners
-		}, gone, began, wait)
+		w.assign(view, began, answered, changed)
 	}
 }
 
@@ -271,7 +270,9 @@ func (c *Center) maintain(ctx context.Context) {
 			c.countLonely(ctx)
 			began := time.Now()
 			purged, err := c.engine.Maintain(ctx)
-			c.countPurged(purged)
+			for topic, n := range purged.Dead {
+				c.count(topic, func(s *Stats) { s.Purged += uint64(n) })
+			}
 			if err != nil && ctx.Err() == nil {
 				c.cfg.Logger.Warn("timeout: maintenance", "err", err)
 			}
@@ -291,26 +292,14 @@ func (c *Center) maintain(ctx context.Context) {
 	}
 }
 
-// countPurged counts the deleted tasks, also of topics without a worker on this node.
-func (c *Center) countPurged(purged engine.Purged) {
+// count changes the counts of a topic, perhaps of one without a worker on this node.
+func (c *Center) count(topic string, change func(*Stats)) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for topic, n := range purged.Dead {
-		d := c.dispatcher(topic)
-		d.mu.Lock()
-		d.counts.Purged += uint64(n)
-		d.mu.Unlock()
-	}
-}
-
-// listen makes workers look when other nodes have set tasks, if the engine tells.
-func (c *Center) listen(ctx context.Context) {
-	waker, ok := c.engine.(engine.Waker)
-	for ok && ctx.Err() == nil {
-		err := waker.Wake(ctx, c.woken, c.doubt)
-		c.hear(false)
-		c.rest(ctx, "wake-ups", err)
-	}
+	d := c.dispatcher(topic)
+	c.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.counts)
 }
 
 // woken makes the worker of a topic look. The empty topic means that the engine listens now; see
@@ -320,11 +309,7 @@ func (c *Center) woken(topic string) {
 		c.hear(true)
 		return
 	}
-	for _, l := range c.looksAt(topic) {
-		if l != nil {
-			l.woken()
-		}
-	}
+	c.tell(topic, (*leaser).woken)
 }
 
 // doubt makes the worker of a topic ask whether leases of a task still last, or all leases of the topic if the key has no ID.
@@ -344,17 +329,17 @@ func (c *Center) doubtAll(keys []Key) {
 	}
 }
 
-// looksAt returns the looks of the worker and the dispatcher of a topic, or nil in place of one that is missing.
-func (c *Center) looksAt(topic string) (of [2]*looks) {
+// tell calls a method of the worker and of the dispatcher of a topic, if there are such.
+func (c *Center) tell(topic string, method func(*leaser)) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if w := c.workers[topic]; w != nil {
-		of[0] = &w.looks
+	w, d := c.workers[topic], c.dispatchers[topic]
+	c.mu.Unlock()
+	if w != nil {
+		method(&w.leaser)
 	}
-	if d := c.dispatchers[topic]; d != nil {
-		of[1] = &d.looks
+	if d != nil {
+		method(&d.leaser)
 	}
-	return of
 }
 
 // hear notes whether the engine tells of new tasks and ended leases from now on. All workers look for both, since some
@@ -382,23 +367,16 @@ func (c *Center) poll() time.Duration {
 	return max(c.cfg.Poll, net)
 }
 
-// watch looks at the members when they report a change.
-func (c *Center) watch(ctx context.Context) {
-	watcher, ok := c.members.(engine.Watcher)
-	for ok && ctx.Err() == nil {
-		c.rest(ctx, "members", watcher.Watch(ctx, c.look))
-	}
-}
-
-// rest logs the end of a watch, and waits a second before the next.
-func (c *Center) rest(ctx context.Context, what string, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	c.cfg.Logger.Warn("timeout: notifications ended, and are asked for again", "of", what, "err", err)
-	select {
-	case <-time.After(time.Second):
-	case <-ctx.Done():
+// follow asks for notifications until ctx ends. When they end, it waits a second before it asks again.
+func (c *Center) follow(ctx context.Context, what string, notify func(ctx context.Context) error) {
+	for ctx.Err() == nil {
+		if err := notify(ctx); ctx.Err() == nil {
+			c.cfg.Logger.Warn("timeout: notifications ended, and are asked for again", "of", what, "err", err)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,8 +34,9 @@ func BenchmarkAdopt(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf("topic-%03d", i)
 		c.topics[names[i]] = Topic{Name: names[i], Slots: slots}
-		w := &worker{topic: c.topics[names[i]].WithDefaults()}
-		w.attach(c, names[i])
+		w := &worker{}
+		w.topic = c.topics[names[i]].WithDefaults()
+		w.attach(c, names[i], w, new(sync.WaitGroup))
 		c.workers[names[i]] = w
 	}
 	for i := range nodes {

@@ -43,27 +43,21 @@ func (c *Center) ChangeTopic(ctx context.Context, topic Topic) (TopicChange, err
 
 // changeTopic is ChangeTopic. If it does not look, Was is zero, and no task moves.
 func (c *Center) changeTopic(ctx context.Context, topic Topic, look bool) (TopicChange, error) {
-	if err := begin(c, c.checkTopic, topic); err != nil {
-		return TopicChange{}, err
-	}
-	defer c.calls.Done()
-	var was Topic
-	if look {
-		var err error
-		if was, err = c.readTopic(ctx, topic.Name); err != nil && !errors.Is(err, ErrNotFound) {
+	return checked(c, c.checkTopic, []Topic{topic}, func() (change TopicChange, err error) {
+		if look {
+			if change.Was, err = c.readTopic(ctx, topic.Name); err != nil && !errors.Is(err, ErrNotFound) {
+				return TopicChange{}, err
+			}
+		}
+		if change.Topic, err = c.engine.SetTopic(ctx, topic, false); err != nil {
 			return TopicChange{}, err
 		}
-	}
-	kept, err := c.engine.SetTopic(ctx, topic, false)
-	if err != nil {
-		return TopicChange{}, err
-	}
-	c.learn(kept)
-	c.look()
-	c.reviseLater(was, kept)
-	change := TopicChange{Topic: kept, Was: was}
-	change.Rescheduled, err = c.reschedule(ctx, kept, was.Every)
-	return change, err
+		c.learn(change.Topic)
+		c.look()
+		c.reviseLater(change.Was, change.Topic)
+		change.Rescheduled, err = c.reschedule(ctx, change.Topic, change.Was.Every)
+		return change, err
+	})
 }
 
 func (c *Center) checkTopic(topic Topic) error {
@@ -72,11 +66,7 @@ func (c *Center) checkTopic(topic Topic) error {
 
 // Now returns the time by the engine's clock.
 func (c *Center) Now(ctx context.Context) (time.Time, error) {
-	if err := c.enter(); err != nil {
-		return time.Time{}, err
-	}
-	defer c.calls.Done()
-	return c.engine.Now(ctx)
+	return during(c, func() (time.Time, error) { return c.engine.Now(ctx) })
 }
 
 // checkReserved refuses the topic of package sharded: a task there could pass for the marker of a shard, and no
@@ -90,20 +80,12 @@ func checkReserved(topic string) error {
 
 // Topics returns all topics, by name.
 func (c *Center) Topics(ctx context.Context) ([]Topic, error) {
-	if err := c.enter(); err != nil {
-		return nil, err
-	}
-	defer c.calls.Done()
-	return c.engine.Topics(ctx)
+	return during(c, func() ([]Topic, error) { return c.engine.Topics(ctx) })
 }
 
 // Topic returns a topic, or ErrNotFound.
 func (c *Center) Topic(ctx context.Context, name string) (Topic, error) {
-	if err := c.enter(); err != nil {
-		return Topic{}, err
-	}
-	defer c.calls.Done()
-	return c.readTopic(ctx, name)
+	return during(c, func() (Topic, error) { return c.readTopic(ctx, name) })
 }
 
 // readTopic is Topic, during a call.
@@ -128,28 +110,26 @@ func (c *Center) Pause(ctx context.Context, topic string) error { return c.pause
 func (c *Center) Resume(ctx context.Context, topic string) error { return c.pause(ctx, topic, false) }
 
 func (c *Center) pause(ctx context.Context, name string, paused bool) error {
-	if err := begin(c, engine.CheckTopic, name); err != nil {
-		return err
-	}
-	defer c.calls.Done()
-	kept, err := c.engine.Pause(ctx, name, paused)
-	if err == nil {
-		c.learn(kept)
-		c.look()
-	}
+	_, err := checked(c, engine.CheckTopic, []string{name}, func() (Topic, error) {
+		kept, err := c.engine.Pause(ctx, name, paused)
+		if err == nil {
+			c.learn(kept)
+			c.look()
+		}
+		return kept, err
+	})
 	return err
 }
 
 // DropTopic ends a topic and everything in it. The contexts of running handlers end as after Remove.
 func (c *Center) DropTopic(ctx context.Context, name string) error {
-	if err := c.enter(); err != nil {
-		return err
-	}
-	defer c.calls.Done()
-	err := c.engine.DropTopic(ctx, name)
-	c.doubt(Key{Topic: name})
-	c.forget(name)
-	c.look()
+	_, err := during(c, func() (any, error) {
+		err := c.engine.DropTopic(ctx, name)
+		c.doubt(Key{Topic: name})
+		c.forget(name)
+		c.look()
+		return nil, err
+	})
 	return err
 }
 
@@ -157,28 +137,23 @@ func (c *Center) DropTopic(ctx context.Context, name string) error {
 // ErrFull if the engine has no room: its present tasks run all the same. Ready can be called every
 // second.
 func (c *Center) Ready(ctx context.Context) error {
-	if err := c.enter(); err != nil {
-		return err
-	}
-	defer c.calls.Done()
-	return c.engine.Ready(ctx)
+	_, err := during(c, func() (any, error) { return nil, c.engine.Ready(ctx) })
+	return err
 }
 
 // Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic. Counts.Lag includes the tasks
 // that this node has put off since it can't run them now.
 func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
-	if err := c.enter(); err != nil {
-		return Counts{}, err
-	}
-	defer c.calls.Done()
-	counts, err := c.engine.Count(ctx, topic)
-	c.mu.Lock()
-	w := c.workers[topic]
-	c.mu.Unlock()
-	if err == nil && w != nil {
-		counts.Lag = max(counts.Lag, w.lag(time.Now()))
-	}
-	return counts, err
+	return during(c, func() (Counts, error) {
+		counts, err := c.engine.Count(ctx, topic)
+		c.mu.Lock()
+		w := c.workers[topic]
+		c.mu.Unlock()
+		if err == nil && w != nil {
+			counts.Lag = max(counts.Lag, w.lag(time.Now()))
+		}
+		return counts, err
+	})
 }
 
 // lookUp is Topic, but first looks at the topics known to this node.
@@ -195,57 +170,59 @@ func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 
 // ensure makes the missing topics of tasks, as far as Config.MaxTopics lets tasks do that. It returns
 // why the others are refused, by name.
-func (c *Center) ensure(ctx context.Context, tasks ...Task) (refused map[string]error, err error) {
-	if c.knows(tasks) {
-		return nil, nil
+func (c *Center) ensure(ctx context.Context, tasks ...Task) (refused map[string]error) {
+	if len(c.unknown(tasks)) == 0 {
+		return nil
 	}
 	select { // one goroutine at a time counts and makes topics
 	case c.making <- struct{}{}:
 		defer func() { <-c.making }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case <-ctx.Done(): // the engine says so
 	}
-	missing := c.unknown(topicsOf(tasks))
-	if len(missing) == 0 { // somebody else has made them
-		return nil, nil
+	missing := c.unknown(tasks) // somebody else may have made some
+	if len(missing) == 0 {
+		return nil
 	}
-	if refused, err = c.refusals(ctx, missing); err != nil {
-		return nil, err
-	}
+	refused = c.refusals(ctx, missing)
 	defer c.look() // once, since each look is at all topics
+	var err error
 	for _, name := range missing {
 		if refused[name] != nil {
 			continue
 		}
-		switch _, err := c.makeTopic(ctx, name); {
-		case errors.Is(err, ErrFull): // no room for it; the others are not at fault
-			refused[name] = err
-		case err != nil:
-			return nil, err
+		if err == nil {
+			_, err = c.makeTopic(ctx, name)
+		}
+		if refused[name] = err; errors.Is(err, ErrFull) { // no room for it; the others are not at fault
+			err = nil
 		}
 	}
-	return refused, nil
+	return refused
 }
 
-// unknown returns the names of the topics unknown to this node.
-func (c *Center) unknown(names []string) (missing []string) {
+// unknown returns the topics of tasks that are unknown to this node, once each.
+func (c *Center) unknown(tasks []Task) (missing []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range names {
-		if _, known := c.topics[name]; !known {
-			missing = append(missing, name)
+	var seen map[string]bool
+	for i := range tasks {
+		name := tasks[i].Topic
+		if _, known := c.topics[name]; known || seen[name] {
+			continue
 		}
+		if seen == nil {
+			seen = make(map[string]bool)
+		}
+		seen[name] = true
+		missing = append(missing, name)
 	}
 	return missing
 }
 
 // refusals returns, by name, why tasks may not make some of the missing topics. If there is
 // room for some, the first ones are made.
-func (c *Center) refusals(ctx context.Context, missing []string) (map[string]error, error) {
+func (c *Center) refusals(ctx context.Context, missing []string) map[string]error {
 	there, err := c.engine.Topics(ctx)
-	if err != nil {
-		return nil, err
-	}
 	isThere := make(map[string]bool, len(there))
 	for _, topic := range there {
 		isThere[topic.Name] = true
@@ -254,6 +231,8 @@ func (c *Center) refusals(ctx context.Context, missing []string) (map[string]err
 	limit, n := c.cfg.MaxTopics, len(there)
 	for _, name := range missing {
 		switch {
+		case err != nil:
+			refused[name] = err
 		case isThere[name]:
 		case limit < 0:
 			refused[name] = fmt.Errorf("%w: topic %q, and tasks make none (MaxTopics %d): set it first", ErrNotFound, name, limit)
@@ -263,7 +242,7 @@ func (c *Center) refusals(ctx context.Context, missing []string) (map[string]err
 			n++
 		}
 	}
-	return refused, nil
+	return refused
 }
 
 // makeTopic returns a topic, and makes it if it is missing.

@@ -174,7 +174,7 @@ func TestAnOldAnswerUndoesNoChangeOfATopic(t *testing.T) {
 
 func TestATopicDroppedDuringALookIsNotMadeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		inMemory, err := memory.New(coarse)
+		inMemory, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, inMemory.Close()) }()
 		engine := &lateTopics{Engine: inMemory}

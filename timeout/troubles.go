@@ -10,50 +10,43 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// troubles handles failures of a part of the engine: it logs the first, and lets it be asked less and less often.
-type troubles struct {
-	backoff *backoff.ExponentialBackOff
-	until   time.Time // when it may be asked again; zero after an answer
-	failing error     // the first failure
-}
-
-// newTroubles returns those of a part of the engine. Calls of a part that is known to be away cost nothing, so it is asked more
-// often than a whole engine.
-func newTroubles(part int) troubles {
+// newBackoff returns the waits for a part of the engine that fails. Calls of a part that is known to be away cost nothing, so it
+// is asked more often than a whole engine.
+func newBackoff(part int) *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 20*time.Millisecond, 5*time.Second
 	if part > 0 {
 		b.MaxInterval = time.Second
 	}
-	return troubles{backoff: b}
+	return b
 }
 
-// answered records the result of a call of a part. l.mu must be held.
-func (l *looks) answered(p *part, err error, now time.Time) {
-	t := &p.troubles
+// answered records the result of a call of a part. It logs the first failure, and lets a part that fails be asked less and less
+// often. l.mu must be held.
+func (l *leaser) answered(p *part, err error, now time.Time) {
 	switch {
 	case err == nil:
-		if t.failing != nil {
+		if p.failing != nil {
 			l.logger(p).Info("timeout: the engine answers again")
 		}
-		t.failing, t.until = nil, time.Time{}
-		t.backoff.Reset()
+		p.failing, p.until = nil, time.Time{}
+		p.backoff.Reset()
 		return
 	case errors.Is(err, ErrNotFound):
 		l.c.look() // whether there is such a topic
-		t.until = now.Add(l.c.cfg.Poll)
+		p.until = now.Add(l.c.cfg.Poll)
 		return
-	case t.failing == nil:
+	case p.failing == nil:
 		l.logger(p).Warn("timeout: the engine fails, and is asked again", "err", err)
-		t.failing = err
+		p.failing = err
 	}
-	if t.until = now.Add(t.backoff.NextBackOff()); errors.Is(err, engine.ErrPartial) {
-		t.until = time.Time{} // what does answer is asked as ever
+	if p.until = now.Add(p.backoff.NextBackOff()); errors.Is(err, engine.ErrPartial) {
+		p.until = time.Time{} // what does answer is asked as ever
 	}
 }
 
 // logger returns the logger for a part of the engine.
-func (l *looks) logger(p *part) *slog.Logger {
+func (l *leaser) logger(p *part) *slog.Logger {
 	log := l.c.cfg.Logger.With("topic", l.name)
 	if p.number > 0 {
 		log = log.With("part", p.number)

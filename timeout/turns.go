@@ -1,145 +1,127 @@
 package timeout
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
-// turns says which caller of an open circuit has the next trial. Every other trial is for callers that were well before:
-// one host has a URL that answers, and others that fail. The topics have the others in turn, and in a topic the callers:
-// first come, first served, and who had a trial goes to the end. So ever new URLs that fail cost each other their trials, and
-// neither another topic, nor a URL that came before them, nor one that works.
+// turns is the order in which callers have the trials of an open circuit. Their topics take turns, and in a topic it is first
+// come, first served. The callers that were well before are like a topic of their own that has every other trial: one
+// host has a URL that answers, and others that fail. So ever new URLs that fail cost each other their trials, and neither another
+// topic, nor a URL that came before them, nor one that works.
 type turns struct {
-	topics, callers queue // since the circuit opened
-	well            map[string]struct{}
-	forWell         bool // the next trial is for those that were well
+	waiting []*waiter // since the circuit opened; the turn of the first comes first
+	well    []string  // callers whose last call succeeded; the latest is the last
+}
+
+// waiter is a caller that waits for a trial: by a task that comes back for it, or by a worker that leases a task for it.
+type waiter struct {
+	caller string
+	group  string        // its topic, or wellGroup
+	since  time.Time     // since when the group waits; zero if the next trial is for it
+	back   time.Time     // when it is there; a time that has passed says nothing of the next trial
+	wakeup chan struct{} // of the worker; nil for a task
 }
 
 const (
-	// queueMost is how many topics, and callers, of a circuit are remembered with their turns. The others come last.
-	queueMost = 1000
+	// waitersMost is how many waiters are remembered. Then those that are not about to come are forgotten.
+	waitersMost = 1000
 
-	// queueHead is how many of them are told apart, and for about how many a task comes back for the next trial.
-	queueHead = 16
+	// waitersNear is for about how many callers a task comes back for the next trial.
+	waitersNear = 16
 
 	// wellMost is how many callers are remembered as well.
 	wellMost = 16
+
+	// wellGroup is no topic.
+	wellGroup = ""
 )
 
-// queue is since when each one waits for its turn.
-type queue map[string]time.Time
-
-// join notes one that waits.
-func (q queue) join(name string, now time.Time) {
-	if _, waits := q[name]; !waits && len(q) < queueMost {
-		q[name] = now
+// join returns the waiter of a caller. A new one is the last of its group, and a new group is the last one.
+func (t *turns) join(caller string, now time.Time) *waiter {
+	group, _, _ := strings.Cut(caller, " ") // see worker.caller
+	if slices.Contains(t.well, caller) {
+		group = wellGroup
 	}
-}
-
-// pass notes one whose turn is over.
-func (q queue) pass(name string, now time.Time) {
-	delete(q, name)
-	if len(q) < queueMost-1 { // another one comes from behind the queue
-		q[name] = now
-	}
-}
-
-// place returns how many with that prefix wait for longer, up to queueHead.
-func (q queue) place(name, prefix string) (place int) {
-	since, waits := q[name]
-	if !waits {
-		return queueHead
-	}
-	for other, before := range q {
-		if before.Before(since) && strings.HasPrefix(other, prefix) {
-			if place++; place == queueHead {
-				break
-			}
+	since := now
+	for _, w := range t.waiting {
+		if w.caller == caller {
+			return w
+		}
+		if w.group == group {
+			since = w.since
 		}
 	}
-	return place
+	if len(t.waiting) >= waitersMost {
+		t.waiting = slices.DeleteFunc(t.waiting, func(w *waiter) bool { return now.Sub(w.back) > trialTurn })
+	}
+	w := &waiter{caller: caller, group: group, since: since}
+	t.waiting = append(t.waiting, w)
+	t.sort()
+	return w
 }
 
-// topicOf returns the topic of a caller, see worker.caller.
-func topicOf(caller string) string {
-	topic, _, _ := strings.Cut(caller, " ")
-	return topic
+func (t *turns) sort() {
+	slices.SortStableFunc(t.waiting, func(a, b *waiter) int { return a.since.Compare(b.since) })
 }
 
-// open begins with empty queues.
-func (t *turns) open() { t.topics, t.callers = make(queue), make(queue) }
-
-// close forgets who waits, but not who was well.
-func (t *turns) close() { t.topics, t.callers = nil, nil }
-
-// join notes a caller that waits.
-func (t *turns) join(caller string, now time.Time) {
-	t.topics.join(topicOf(caller), now)
-	t.callers.join(caller, now)
+// quit takes a caller out, and returns its waiter, or nil.
+func (t *turns) quit(caller string) *waiter {
+	i := slices.IndexFunc(t.waiting, func(w *waiter) bool { return w.caller == caller })
+	if i < 0 {
+		return nil
+	}
+	w := t.waiting[i]
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	return w
 }
 
-// serve notes a trial. Its caller is well again when it succeeds.
-func (t *turns) serve(caller string, now time.Time) {
-	_, well := t.well[caller]
-	delete(t.well, caller)
-	t.forWell = !well
-	t.pass(caller, now)
-}
-
-// pass notes a caller whose turn is over.
-func (t *turns) pass(caller string, now time.Time) {
-	t.topics.pass(topicOf(caller), now)
-	t.callers.pass(caller, now)
+// serve notes the trial of a caller. It is well again when that succeeds. Those whose turn came before have missed it.
+func (t *turns) serve(caller string, missed []*waiter, now time.Time) {
+	missed = append(missed, t.join(caller, now))
+	t.quit(caller)
+	for _, w := range t.waiting {
+		switch {
+		case slices.ContainsFunc(missed, func(m *waiter) bool { return m.group == w.group }):
+			w.since = now
+		case w.group == wellGroup:
+			w.since = time.Time{}
+		}
+	}
+	t.sort()
+	t.judge(caller, false)
 }
 
 // judge notes a result.
 func (t *turns) judge(caller string, well bool) {
+	if i := slices.Index(t.well, caller); i >= 0 {
+		t.well = slices.Delete(t.well, i, i+1)
+	}
 	if !well {
-		delete(t.well, caller)
 		return
 	}
-	if _, known := t.well[caller]; known {
-		return
+	if len(t.well) == wellMost {
+		t.well = slices.Delete(t.well, 0, 1)
 	}
-	if t.well == nil {
-		t.well = make(map[string]struct{})
-	}
-	for other := range t.well {
-		if len(t.well) < wellMost {
+	t.well = append(t.well, caller)
+}
+
+// before returns the waiters that are there between two times, and whose turns come before that of a caller. The turn of one that
+// does not wait comes last.
+func (t *turns) before(caller string, from, to time.Time) (before []*waiter) {
+	for _, w := range t.waiting {
+		if w.caller == caller {
 			break
 		}
-		delete(t.well, other)
-	}
-	t.well[caller] = struct{}{}
-}
-
-// places returns how many topics, and how many callers of the topic, are before a caller, up to queueHead.
-func (t *turns) places(caller string) (topics, callers int) {
-	topic := topicOf(caller)
-	return t.topics.place(topic, ""), t.callers.place(caller, topic+" ")
-}
-
-// isNext reports whether a caller may have the next trial, so a task of it should be there. others are those whose tasks
-// come back for it.
-func (t *turns) isNext(caller string, others map[string]time.Time) bool {
-	same, topic := 0, topicOf(caller)
-	for other := range others {
-		if topicOf(other) == topic {
-			same++
+		if !w.back.Before(from) && !w.back.After(to) {
+			before = append(before, w)
 		}
 	}
-	_, well := t.well[caller]
-	topics, callers := t.places(caller)
-	return well || topics < queueHead && (callers < queueHead/2 || same < max(1, queueHead/len(t.topics)))
+	return before
 }
 
-// rank returns how late the turn of a caller is, from 0 for the first one to 1 for those not remembered.
-func (t *turns) rank(caller string) float64 {
-	const head = queueHead
-	topics, callers := t.places(caller)
-	rank := float64(topics*(head+1)+callers) / (head * (head + 2))
-	if _, well := t.well[caller]; well != (t.forWell && len(t.well) > 0) {
-		rank++
-	}
-	return rank / 2
+// isNear reports whether a task of a waiter should be there for the next trial. before are those whose turns come before.
+func (w *waiter) isNear(before []*waiter) bool {
+	return len(before) < waitersNear || !slices.ContainsFunc(before, func(b *waiter) bool { return b.group == w.group })
 }

@@ -72,8 +72,7 @@ func (w *worker) unserved(now time.Time, wait time.Duration) (stranded, lacks bo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := &w.hold
-	stranded = !h.stranded.IsZero() && now.Sub(h.stranded) >= wait && !w.topic.Paused && (!h.own || now.Before(h.until))
-	return stranded, now.Before(h.lackingTill) && now.Sub(h.lacking) >= wait && !w.topic.Paused && !w.topic.Pull
+	return h.stranded.lasts(now, wait) && !w.topic.Paused, h.lacking.lasts(now, wait) && !w.topic.Paused && !w.topic.Pull
 }
 
 // warnUnserved logs each topic that becomes unserved, once.

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -16,12 +17,12 @@ func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 	limit := engine.DefaultConcurrency
 	full := make([]*attempt, limit)
 	for name, w := range map[string]*worker{
-		"paused":    {topic: Topic{Paused: true}, places: limit},
-		"no slots":  {slots: []int{}, places: limit},
+		"paused":    {leaser: leaser{topic: Topic{Paused: true}}, places: limit},
+		"no slots":  {ownership: ownership{slots: []int{}}, places: limit},
 		"no places": {},
 		"full":      {queue: full, places: limit},
 	} {
-		w.attach(&Center{cfg: cfg}, name)
+		w.attach(&Center{cfg: cfg}, name, w, new(sync.WaitGroup))
 		w.limit, w.limiter = limit, rate.NewLimiter(1000, 100)
 		w.topic.Rate = 1000
 		w.topic = w.topic.WithDefaults()
@@ -55,9 +56,9 @@ func TestANodeHasANameOnAnyMachine(t *testing.T) {
 func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 	now := time.Now()
 	w := &worker{held: make(map[*attempt]struct{})}
-	p := lookingAt(&w.looks, Config{}, now.Add(time.Minute))
+	p := lookingAt(&w.leaser, w, Config{}, now.Add(time.Minute))
 	outcomes := []engine.Outcome{{As: Done}, {As: Pending, After: 2 * time.Second}, {As: Pending, Due: now.Add(time.Hour)}}
-	w.take(p, engine.Ask{Max: 8, OverdueBy: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
+	w.endCall(p, engine.Ask{Max: 8, OverdueBy: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now)
 	require.Equal(t, now.Add(2*time.Second), p.look)
 }
 
@@ -65,10 +66,10 @@ func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
 	topic := Topic{Name: "orders", Lease: time.Second}.WithDefaults()
 	w := &worker{
-		topic: topic, places: topic.Concurrency, limit: topic.Concurrency,
-		slots: []int{0, 1}, held: make(map[*attempt]struct{}),
+		leaser: leaser{topic: topic}, places: topic.Concurrency, limit: topic.Concurrency,
+		ownership: ownership{slots: []int{0, 1}}, held: make(map[*attempt]struct{}),
 	}
-	p := lookingAt(&w.looks, Config{}.withDefaults(), time.Time{})
+	p := lookingAt(&w.leaser, w, Config{}.withDefaults(), time.Time{})
 	var late []bool
 	for range 4 {
 		now := time.Now()

@@ -205,7 +205,7 @@ func openEach[E engine.Engine](ctx context.Context, at []string, log *slog.Logge
 	return sharded.Open(ctx, shards, sharded.Config{Logger: log})
 }
 
-// openIndex opens the index in front of a table: a wheel in memory, or Redis. There its keys have the prefix, another one
+// openIndex opens the index in front of a table: in memory, or in Redis. There its keys have the prefix, another one
 // than the keys of a Redis used as the only store.
 func (o *options) openIndex(ctx context.Context, prefix string, log *slog.Logger) (engine.Engine, error) {
 	if o.index {

@@ -17,7 +17,11 @@ func Hash(id string) uint32 {
 			id = basis
 		}
 	}
-	return crc32.ChecksumIEEE([]byte(id))
+	sum := ^uint32(0)
+	for i := range len(id) { // without a copy of the bytes, unlike crc32.ChecksumIEEE
+		sum = crc32.IEEETable[byte(sum)^id[i]] ^ sum>>8
+	}
+	return ^sum
 }
 
 // Slot returns the slot of an id in a topic with that many slots, a power of two.

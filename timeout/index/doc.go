@@ -1,11 +1,11 @@
 // Package index puts a fast engine in front of a durable one. The fast engine is the index and
-// finds the due tasks; the durable engine is the primary and keeps the tasks. Examples are a wheel in
-// memory in front of a table, or Redis in front of SQL.
+// finds the due tasks; the durable engine is the primary and keeps the tasks. Examples are an engine
+// in memory in front of a table, or Redis in front of SQL.
 //
 //	primary, err := postgres.Open(ctx, url, postgres.Config{})
-//	wheel, err := memory.New(memory.Config{})
+//	near, err := memory.New(memory.Config{})
 //	...
-//	engine, err := index.New(primary, wheel, index.Config{})
+//	engine, err := index.New(primary, near, index.Config{})
 //
 // The primary has every task, and executes every verb first. The index has only the keys, versions
 // and times of the tasks that are due within Config.Window. When the index finds a task due, the

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -10,15 +11,10 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/shrink"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 // Config is the configuration of New. The zero value is useful.
 type Config struct {
-	// Tick is the tick of the wheel: tasks are up to two ticks late. Zero means 10ms; less than
-	// 1ms is an error.
-	Tick time.Duration
-
 	// Executions is how many attempts are kept of each existing task. Zero means 20; negative
 	// means none.
 	Executions int
@@ -27,7 +23,6 @@ type Config struct {
 // Engine keeps tasks in memory. It is an engine.Engine, an engine.Log and an engine.Waker.
 type Engine struct {
 	cfg   Config
-	wheel *wheel.WheelOf[*entry]
 	start time.Time
 
 	mu     sync.Mutex // guards the fields below, and all entries
@@ -39,18 +34,10 @@ type Engine struct {
 	closed bool
 }
 
-// New returns an empty engine. The error wraps engine.ErrArgument.
+// New returns an empty engine.
 func New(cfg Config) (*Engine, error) {
-	cfg.Tick = cmp.Or(cfg.Tick, 10*time.Millisecond)
 	cfg.Executions = cmp.Or(cfg.Executions, 20)
-	e := &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*waker]struct{})}
-	// No stall credit: a task due during a stall of this process is due at once.
-	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})
-	if err != nil {
-		return nil, fmt.Errorf("%w: Tick %v: %w", engine.ErrArgument, cfg.Tick, err)
-	}
-	e.wheel = w
-	return e, nil
+	return &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*waker]struct{})}, nil
 }
 
 // topic has the tasks of one name.
@@ -58,12 +45,20 @@ type topic struct {
 	engine.Topic
 	tasks  shrink.Map[string, *entry]
 	counts [engine.Removed + 1]int64
-	ready  []byTime // by slot: due tasks without a lease
+	slots  []byTime // pending and running tasks
 	ended  byTime   // kept tasks, done or removed
 	dead   byTime
 }
 
 func now() int64 { return time.Now().UnixMilli() }
+
+// from returns the present for the begin of a wait: rounded up, so that none is too short.
+func from(after time.Duration) int64 {
+	if after > 0 {
+		return engine.Millis(time.Now())
+	}
+	return now()
+}
 
 // call does the work of a call with e.mu held, unless the engine is closed or ctx has ended.
 func call[R any](ctx context.Context, e *Engine, work func() (R, error)) (result R, err error) {
@@ -139,31 +134,22 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 	})
 }
 
-// grow deals the ready tasks among the present number of slots.
+// grow deals the tasks among the present number of slots.
 func (t *topic) grow() {
-	if len(t.ready) == t.Slots {
+	if len(t.slots) == t.Slots {
 		return
 	}
-	before := t.ready
-	t.ready = make([]byTime, t.Slots)
+	before := t.slots
+	t.slots = make([]byTime, t.Slots)
 	for _, h := range before {
 		for _, en := range h {
-			t.heapOf(en).add(en)
+			heap.Push(t.slotOf(en), en)
 		}
 	}
 }
 
-// heapOf returns the heap for an entry in its state, if it is in one.
-func (t *topic) heapOf(en *entry) *byTime {
-	switch en.state {
-	case engine.Dead:
-		return &t.dead
-	case engine.Done, engine.Removed:
-		return &t.ended
-	default:
-		return &t.ready[engine.Slot(en.id, t.Slots)]
-	}
-}
+// slotOf returns the heap for an entry that is pending or running.
+func (t *topic) slotOf(en *entry) *byTime { return &t.slots[engine.Slot(en.id, t.Slots)] }
 
 // Topics is engine.Engine's.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
@@ -183,11 +169,7 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		if t.counts[engine.Running] > 0 {
 			e.tell([]engine.Key{{Topic: name}})
 		}
-		for _, en := range t.tasks.All() {
-			en.timer.Remove()
-			en.state = engine.None
-		}
-		e.topics.Delete(name)
+		e.topics.Delete(t.Name)
 		return true
 	})
 	return err
@@ -199,13 +181,14 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 		for state, n := range t.counts {
 			counts.Add(engine.State(state), n)
 		}
-		for _, h := range t.ready {
-			for _, en := range h {
+		at := now()
+		for _, h := range t.slots {
+			h.until(at, 0, func(en *entry) {
 				if en.state == engine.Pending {
 					counts.Due++
-					counts.Lag = max(counts.Lag, time.Duration(now()-en.at)*time.Millisecond)
+					counts.Lag = max(counts.Lag, time.Duration(at-en.at)*time.Millisecond)
 				}
-			}
+			})
 		}
 		return counts
 	})
@@ -228,7 +211,7 @@ type waker struct {
 	ended func(key engine.Key)
 }
 
-// Wake is engine.Waker's: it tells of each task that becomes due as the first of its slot.
+// Wake is engine.Waker's: it tells of each task that waits as the first of its slot from now on.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	waker := &waker{wake, ended}
 	if _, err := call(ctx, e, func() (bool, error) {
@@ -251,6 +234,5 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.topics = shrink.Map[string, *topic]{}
 	e.mu.Unlock()
-	e.wheel.Stop()
 	return nil
 }

@@ -35,8 +35,6 @@ func TestAClosedEngineRefusesAllCalls(t *testing.T) {
 	require.NoError(t, e.Close())
 	_, err = e.Topics(t.Context())
 	require.ErrorIs(t, err, engine.ErrClosed)
-	_, err = memory.New(memory.Config{Tick: 1})
-	require.ErrorIs(t, err, engine.ErrArgument)
 }
 
 func TestTheEarliestComesFirstOverAllSlots(t *testing.T) {
@@ -75,8 +73,7 @@ func TestATaskCanDieAndBeReplayedAgainAndAgain(t *testing.T) {
 		require.NoError(t, err)
 		ask := engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute}
 		leaseBatch := func() engine.Batch {
-			time.Sleep(time.Minute + 20*time.Millisecond) // up to two ticks late
-			synctest.Wait()
+			time.Sleep(time.Minute)
 			batch, err := e.Lease(t.Context(), ask)
 			require.NoError(t, err)
 			return batch

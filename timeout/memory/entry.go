@@ -3,20 +3,16 @@ package memory
 import (
 	"container/heap"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// entry is a task, in 144 bytes. A Pending or Running task waits in the wheel, or in the heap
-// of its slot. An ended one is in a heap of its topic.
+// entry is a task, in 104 bytes.
 type entry struct {
-	// timer is started once, and moved from then on. It may come before the task's time, or
-	// when the task is in the heap or has ended: then look does nothing.
-	timer wheel.TimerOf[*entry]
-
 	topic    *topic
+	heap     *byTime // of its slot if it is Pending or Running, or one of its topic
 	id       string
 	payload  string
 	due      int64 // action time
@@ -24,7 +20,7 @@ type entry struct {
 	version  int64
 	created  int64
 	attempts int32
-	index    int32 // in the heap, counted from 1; 0 if in none
+	index    int32 // in the heap
 	state    engine.State
 	more     *more
 }
@@ -60,13 +56,6 @@ func (en *entry) mine() *more {
 // leased reports whether the lease of a token is the last one of the task.
 func (en *entry) leased(token engine.Token) bool {
 	return en != nil && en.state == engine.Running && en.more.lease == token.Lease
-}
-
-// free ends the lease, if there is one.
-func (en *entry) free() {
-	if en.more != nil {
-		en.more.lease = 0
-	}
 }
 
 // begin begins another run of the task. So many of its attempts have succeeded.
@@ -123,12 +112,12 @@ func (h byTime) Less(i, j int) bool { return h[i].at < h[j].at }
 
 func (h byTime) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = int32(i+1), int32(j+1)
+	h[i].index, h[j].index = int32(i), int32(j)
 }
 
 func (h *byTime) Push(en any) {
+	en.(*entry).heap, en.(*entry).index = h, int32(len(*h))
 	*h = append(*h, en.(*entry))
-	(*h)[len(*h)-1].index = int32(len(*h))
 }
 
 func (h *byTime) Pop() any {
@@ -138,62 +127,58 @@ func (h *byTime) Pop() any {
 	if cap(*h) > smallHeap && len(*h) < cap(*h)/4 { // a crowd has left
 		*h = append(make(byTime, 0, cap(*h)/2), *h...)
 	}
-	last.index = 0
 	return last
 }
 
-func (h *byTime) add(en *entry)    { heap.Push(h, en) }
-func (h *byTime) remove(en *entry) { heap.Remove(h, int(en.index-1)) }
+// first returns the earliest time.
+func (h byTime) first() int64 {
+	if len(h) == 0 {
+		return math.MaxInt64
+	}
+	return h[0].at
+}
 
-// maxWait is the longest wait of a timer, in milliseconds. A task with a later time is filed
-// again then. A duration can't hold all waits that a task can have.
-const maxWait = 30 * 24 * 3600 * 1000
+// until calls visit for the entries up to a time, among those from place i down.
+func (h byTime) until(at int64, i int, visit func(*entry)) {
+	if i < len(h) && h[i].at <= at {
+		visit(h[i])
+		h.until(at, 2*i+1, visit)
+		h.until(at, 2*i+2, visit)
+	}
+}
 
-// file makes an entry due at its time. e.mu must be held.
-func (e *Engine) file(en *entry) {
+// enter gives an entry its state and its time. e.mu must be held.
+func (e *Engine) enter(en *entry, state engine.State, at int64) {
+	t := en.topic
+	slot := t.slotOf(en)
+	first, into := slot.first(), slot
+	switch state {
+	case engine.Dead:
+		into = &t.dead
+	case engine.Done, engine.Removed:
+		into = &t.ended
+	}
 	en.leave()
-	wait := time.Duration(min(en.at-now(), maxWait)) * time.Millisecond
-	switch {
-	case wait <= 0:
-		ready := en.topic.heapOf(en)
-		if ready.add(en); (*ready)[0] == en {
-			e.wake(en.topic.Name)
-		}
-	case en.timer.WasStarted():
-		en.timer.Move(wait)
-	default:
-		_ = e.wheel.Start(&en.timer, en, wait) // it fails if the wheel was stopped
+	en.state, en.at = state, at
+	t.counts[state]++
+	heap.Push(into, en)
+	if slot.first() < first {
+		e.wake(t.Name)
 	}
 }
 
-// leave takes an entry out of the heap.
+// leave takes an entry out of its heap and of the counts, unless it is new.
 func (en *entry) leave() {
-	if en.index > 0 {
-		en.topic.heapOf(en).remove(en)
+	if en.heap != nil {
+		heap.Remove(en.heap, int(en.index))
+		en.topic.counts[en.state]--
 	}
-}
-
-// waits reports whether the entry waits in the wheel.
-func (en *entry) waits() bool {
-	return en.index == 0 && (en.state == engine.Pending || en.state == engine.Running)
 }
 
 // drop forgets an entry. e.mu must be held.
 func (e *Engine) drop(en *entry) {
 	en.leave()
-	en.timer.Remove()
-	en.topic.counts[en.state]--
-	en.state = engine.None
 	en.topic.tasks.Delete(en.id)
-}
-
-// look handles an entry when its timer comes. The timer is not ended: it can be moved.
-func (e *Engine) look(_ *wheel.TimerOf[*entry], en *entry) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if en.waits() && !e.closed {
-		e.file(en) // again, if it is due later: see maxWait, or the clock was stepped back
-	}
 }
 
 // wake calls the wakers, each in a goroutine of its own since e.mu is held.

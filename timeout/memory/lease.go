@@ -12,6 +12,7 @@ import (
 func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	return in(ctx, e, ask.Topic, func(t *topic) engine.Batch {
 		asked := time.Now()
+		e.follow(asked)
 		at := asked.UnixMilli()
 		batch := engine.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
 		for i, outcome := range ask.Settle {
@@ -26,7 +27,7 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 		for ; en != nil && en.at <= latest && len(batch.Leased) < ask.Max; en = t.first(slots) {
 			e.lease(t, en, ask, asked, &batch)
 		}
-		if en != nil { // later than now if the clock was stepped back
+		if en != nil {
 			batch.Next = time.UnixMilli(max(en.at, at))
 		}
 		return batch
@@ -37,7 +38,7 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 func (t *topic) first(slots []int) *entry {
 	var first *entry
 	for _, slot := range slots {
-		if h := t.ready[slot]; len(h) > 0 && (first == nil || h[0].at < first.at) {
+		if h := t.slots[slot]; len(h) > 0 && (first == nil || h[0].at < first.at) {
 			first = h[0]
 		}
 	}
@@ -59,7 +60,6 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, asked time.Time, bat
 	e.number++
 	more.lease, more.node = e.number, ask.Node
 	en.attempts++
-	en.enter(engine.Running)
 	e.hold(en, asked, ask.Lease)
 	batch.Leased = append(batch.Leased, engine.Leased{
 		Task:  en.task(),
@@ -70,9 +70,9 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, asked time.Time, bat
 
 // hold makes a lease last that long, from a reading of the clock on.
 func (e *Engine) hold(en *entry, from time.Time, lease time.Duration) {
-	en.at = from.UnixMilli() + engine.CeilMillis(lease)
-	en.more.ends = en.at - e.clockAhead(from)
-	e.file(en)
+	at := from.UnixMilli() + engine.CeilMillis(lease)
+	en.more.ends = at - e.clockAhead(from)
+	e.enter(en, engine.Running, at)
 }
 
 // settle ends a lease if it is the last one of its task.
@@ -99,7 +99,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 		e.end(en, outcome.As)
 		return true
 	}
-	en.at = outcome.DueAt(now())
+	at := outcome.DueAt(from(outcome.After))
 	switch {
 	case newRun:
 		succeeded := 0
@@ -107,11 +107,11 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 			succeeded = 1
 		}
 		en.begin(succeeded)
-		en.more.node, en.due = "", en.at
+		en.more.node, en.due = "", at
 	case release:
 		en.attempts--
 	}
-	e.wait(en)
+	e.enter(en, engine.Pending, at)
 	return true
 }
 

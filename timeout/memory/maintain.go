@@ -13,8 +13,9 @@ const maxPurge = 1000
 // Maintain is engine.Engine's.
 func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 	return call(ctx, e, func() (purged engine.Purged, _ error) {
-		e.follow()
-		at := now()
+		asked := time.Now()
+		e.follow(asked)
+		at := asked.UnixMilli()
 		for name, t := range e.topics.All() {
 			ended := e.purge(&t.ended, at-engine.CeilMillis(t.Retain), 0)
 			most := len(t.dead)
@@ -29,29 +30,25 @@ func (e *Engine) Maintain(ctx context.Context) (engine.Purged, error) {
 	})
 }
 
-// maxStep is the longest step of the clock, in milliseconds, to pass for a wait between two looks.
-const maxStep = 1000
+// maxStep is the longest step of the clock, in milliseconds, by which leases may end too early or too late.
+const maxStep = 100
 
-// follow files the waiting tasks again after the clock was stepped, or the machine suspended. Their timers
-// wait for lengths of time. Leases are such lengths, and end that much later or earlier by the clock. Until
-// then tasks that come too early after a step back are filed again by look. e.mu must be held.
-func (e *Engine) follow() {
-	ahead := e.clockAhead(time.Now())
+// follow gives leases their ends anew after the clock was stepped, or the machine suspended: they are lengths of time, and end
+// that much later or earlier by the clock. What was told before of the next due time is wrong, too. e.mu must be held.
+func (e *Engine) follow(now time.Time) {
+	ahead := e.clockAhead(now)
 	step := ahead - e.ahead
 	if -maxStep < step && step < maxStep {
 		return
 	}
 	e.ahead = ahead
-	for _, t := range e.topics.All() {
+	for name, t := range e.topics.All() {
 		for _, en := range t.tasks.All() {
 			if en.state == engine.Running {
-				en.leave() // a lease that has ended, too
-				en.at = en.more.ends + ahead
-			}
-			if en.waits() {
-				e.file(en)
+				e.enter(en, engine.Running, en.more.ends+ahead)
 			}
 		}
+		e.wake(name)
 	}
 }
 

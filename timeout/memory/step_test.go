@@ -25,7 +25,7 @@ func TestATaskFromBeforeTheClockWasSteppedBackIsWaitedFor(t *testing.T) {
 	}
 	set("1")
 	e.mu.Lock()
-	en := e.topics.Get("orders").ready[0][0]
+	en := e.topics.Get("orders").slots[0][0]
 	en.at += time.Hour.Milliseconds()
 	e.mu.Unlock()
 
@@ -167,6 +167,6 @@ func TestAPauseWhileALeaseIsMadeDoesNotChangeItsEnd(t *testing.T) {
 	end := looked.Add(time.Hour).UnixMilli()
 	require.Equal(t, end, en.at)
 	e.ahead -= 2 * maxStep // as if the clock had been stepped before all this
-	e.follow()
+	e.follow(time.Now())
 	require.Equal(t, end, en.at)
 }

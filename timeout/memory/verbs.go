@@ -28,12 +28,11 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 			en = &entry{topic: t, id: strings.Clone(task.ID)}
 			t.tasks.Set(en.id, en)
 		}
-		at := now()
-		en.payload, en.created, en.attempts, en.more = string(task.Payload), at, 0, nil
+		en.payload, en.created, en.attempts, en.more = string(task.Payload), now(), 0, nil
 		if task.Callback != nil || len(task.Trace) > 0 || !task.Options.IsZero() {
 			en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace), options: task.Options.Clone()}
 		}
-		return e.retime(en, was, task.DueAt(at))
+		return e.retime(en, was, task.DueAt(from(task.After)))
 	})
 }
 
@@ -48,28 +47,11 @@ func (en *entry) asIs() engine.Answer {
 // retime makes a task wait for a new action time, with a new version.
 func (e *Engine) retime(en *entry, was engine.State, due int64) engine.Answer {
 	e.number++
-	en.version, en.due, en.at = e.number, due, due
-	e.wait(en)
+	en.version, en.due = e.number, due
+	e.enter(en, engine.Pending, due)
 	answer := en.asIs()
 	answer.Was = was
 	return answer
-}
-
-// wait makes a task wait, without a lease.
-func (e *Engine) wait(en *entry) {
-	en.free()
-	en.enter(engine.Pending)
-	e.file(en)
-}
-
-// enter changes the state of a task, and the counts.
-func (en *entry) enter(state engine.State) {
-	en.leave()
-	if en.state != engine.None {
-		en.topic.counts[en.state]--
-	}
-	en.state = state
-	en.topic.counts[state]++
 }
 
 // find returns a task, or nil.
@@ -87,7 +69,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 		if en == nil || !move.Moves(en.state, en.version) {
 			return en.asIs()
 		}
-		return e.retime(en, en.state, move.DueAt(now()))
+		return e.retime(en, en.state, move.DueAt(from(move.After)))
 	})
 }
 
@@ -122,10 +104,7 @@ func (e *Engine) end(en *entry, state engine.State) {
 		e.drop(en)
 		return
 	}
-	en.enter(state)
-	en.at = now()
-	en.free()
-	en.topic.heapOf(en).add(en)
+	e.enter(en, state, now())
 }
 
 // Get is engine.Engine's.

@@ -56,6 +56,6 @@ func (e *Engine) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 
 // isCrowded reports whether the server, or PgBouncer, takes no more connections: of all, of the role or for the database.
 func isCrowded(err error) bool {
-	refused, failure := (*pgconn.ConnectError)(nil), (*pgconn.PgError)(nil)
-	return errors.As(err, &refused) && errors.As(err, &failure) && (failure.Code == "53300" || failure.Code == "08P01")
+	refused, code := (*pgconn.ConnectError)(nil), codeOf(err)
+	return errors.As(err, &refused) && (code == "53300" || code == "08P01")
 }

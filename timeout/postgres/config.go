@@ -109,12 +109,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 
 // inspect returns the schema to use, and refuses an unsuitable database.
 func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema string, err error) {
-	const ask = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), ''),
-		pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
+	const ask = askMode + `, current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), '')`
 	var mode mode
 	var version int
 	var encoding string
-	if err := pool.QueryRow(ctx, ask).Scan(&version, &encoding, &schema, &mode.standby, &mode.readOnly); err != nil {
+	if err := pool.QueryRow(ctx, ask).Scan(&mode.standby, &mode.readOnly, &version, &encoding, &schema); err != nil {
 		return "", fmt.Errorf("timeout/postgres: asking the server what it is: %w", classify(err))
 	}
 	if version < minVersion {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,12 +18,8 @@ const (
 	countShare = 10
 )
 
-type counts struct {
-	mu    sync.Mutex
-	known map[int32]count // by number of the topic: one made anew has another
-}
-
-type count struct {
+// counted is a count that took long.
+type counted struct {
 	engine.Counts
 	until time.Time
 }
@@ -39,37 +34,37 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	if err != nil {
 		return engine.Counts{}, err
 	}
-	e.counts.mu.Lock()
-	known := e.counts.known[t.no]
-	e.counts.mu.Unlock()
+	e.mu.Lock()
+	known := e.counted[t.no]
+	e.mu.Unlock()
 	begun := time.Now()
 	if begun.Before(known.until) {
 		return known.Counts, nil
 	}
-	counted, err := e.count(ctx, name)
-	e.counts.mu.Lock()
-	defer e.counts.mu.Unlock()
-	maps.DeleteFunc(e.counts.known, func(_ int32, old count) bool { return old.until.Before(begun) }) // of dropped topics, too
+	counts, err := e.count(ctx, name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.counted, func(_ int32, old counted) bool { return old.until.Before(begun) }) // of dropped topics, too
 	if took := time.Since(begun); err == nil && took > cheapCount {
-		e.counts.known[t.no] = count{counted, time.Now().Add(max(time.Second, countShare*took))}
+		e.counted[t.no] = counted{counts, time.Now().Add(max(time.Second, countShare*took))}
 	}
-	return counted, err
+	return counts, err
 }
 
-func (e *Engine) count(ctx context.Context, name string) (counted engine.Counts, err error) {
+func (e *Engine) count(ctx context.Context, name string) (counts engine.Counts, err error) {
 	there := false
 	err = e.transact(ctx, "counting tasks", func(batch *pgx.Batch) {
-		counted, there = engine.Counts{}, false
+		counts, there = engine.Counts{}, false
 		batch.Queue(e.sql.Count, name).Query(func(rows pgx.Rows) error {
 			var state int16
 			var n, due, lag int64
 			_, err := pgx.ForEachRow(rows, []any{&state, &n, &due, &lag}, func() error {
-				counted.Add(engine.State(state), n)
+				counts.Add(engine.State(state), n)
 				switch engine.State(state) {
 				case engine.None:
 					there = true
 				case engine.Pending:
-					counted.Due, counted.Lag = due, max(0, time.Duration(lag)*time.Millisecond)
+					counts.Due, counts.Lag = due, max(0, time.Duration(lag)*time.Millisecond)
 				}
 				return nil
 			})
@@ -79,5 +74,5 @@ func (e *Engine) count(ctx context.Context, name string) (counted engine.Counts,
 	if err == nil && !there {
 		err = notFound(name)
 	}
-	return counted, err
+	return counts, err
 }

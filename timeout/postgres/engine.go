@@ -38,12 +38,12 @@ type Engine struct {
 
 	notifier *notifier
 	topics   topics
-	counts   counts
 	inserts  insertOnly
 	full     atomic.Pointer[time.Time] // when the server last had no room, or nil
 
-	mu       sync.Mutex // guards the fields below, and the beginning of a part against Close
-	surveyAt time.Time  // next survey by Maintain
+	mu       sync.Mutex        // guards the fields below, and the beginning of a part against Close
+	surveyAt time.Time         // next survey by Maintain
+	counted  map[int32]counted // by number of the topic: one made anew has another
 }
 
 var (
@@ -58,7 +58,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e := &Engine{pool: pool, freed: make(chan struct{}, 1), listen: listen, schema: schema, sql: newStatements(schema)}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
-	e.counts.known = make(map[int32]count)
+	e.counted = make(map[int32]counted)
 	e.notifier = &notifier{messages: make(map[string]struct{}), wakeup: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e
@@ -66,14 +66,17 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 
 // Now returns the server's clock.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
-	if e.closed.Load() {
-		return time.Time{}, engine.ErrClosed
-	}
 	var now int64
-	if err := e.with(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, e.sql.Now).Scan(&now) }); err != nil {
-		return time.Time{}, e.wrap("asking for the time", err)
+	err := e.ask(ctx, "asking for the time", e.sql.Now, &now)
+	return time.UnixMilli(now), err
+}
+
+// ask reads the row of a statement, outside of a transaction.
+func (e *Engine) ask(ctx context.Context, doing, sql string, row ...any) error {
+	if e.closed.Load() {
+		return engine.ErrClosed
 	}
-	return time.UnixMilli(now), nil
+	return e.wrap(doing, e.with(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, sql).Scan(row...) }))
 }
 
 // Close ends the engine. If Open has made the pool, Close also waits for the calls under way and
@@ -157,8 +160,8 @@ func (e *Engine) repeat(ctx context.Context, doing string, try func() error) err
 // isConflict reports a deadlock, a serialization failure, or a task wrongly thought to be new. In
 // these cases nothing has been done.
 func isConflict(err error) bool {
-	failure := (*pgconn.PgError)(nil)
-	return errors.As(err, &failure) && (failure.Code == "40P01" || failure.Code == "40001" || failure.Code == uniqueViolation)
+	code := codeOf(err)
+	return code == "40P01" || code == "40001" || code == uniqueViolation
 }
 
 // wrap adds the action to an error.
@@ -181,9 +184,16 @@ func (e *Engine) wrap(doing string, err error) error {
 
 // classify wraps errors of a full server in ErrFull.
 func classify(err error) error {
-	failure := (*pgconn.PgError)(nil)
-	if errors.As(err, &failure) && (failure.Code == "53100" || failure.Code == "53200") {
+	if code := codeOf(err); code == "53100" || code == "53200" {
 		return fmt.Errorf("%w: %w", engine.ErrFull, err)
 	}
 	return err
+}
+
+// codeOf returns the server's code of an error (SQLSTATE), or an empty string.
+func codeOf(err error) string {
+	if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) {
+		return failure.Code
+	}
+	return ""
 }

@@ -1,11 +1,6 @@
 package postgres
 
-import (
-	"errors"
-	"sync/atomic"
-
-	"github.com/jackc/pgx/v5/pgconn"
-)
+import "sync/atomic"
 
 const (
 	// insertLeast is the smallest batch to be tried as new tasks.
@@ -30,7 +25,7 @@ func (o *insertOnly) likely(tasks int) bool {
 
 // refuted notes an error caused by a task that was not new.
 func (o *insertOnly) refuted(err error) {
-	if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) && failure.Code == uniqueViolation {
+	if codeOf(err) == uniqueViolation {
 		pause := max(o.next.Load(), insertPause)
 		o.pause.Store(pause)
 		o.next.Store(min(2*pause, insertPauseMax))

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -20,16 +17,11 @@ type mode struct {
 
 const askMode = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
 
-func (m *mode) scan(row pgx.Row) error { return row.Scan(&m.standby, &m.readOnly) }
-
 // Ready implements engine.Engine.
 func (e *Engine) Ready(ctx context.Context) error {
-	if e.closed.Load() {
-		return engine.ErrClosed
-	}
 	var mode mode
-	if err := e.with(ctx, func(conn *pgxpool.Conn) error { return mode.scan(conn.QueryRow(ctx, askMode)) }); err != nil {
-		return e.wrap("being ready", err)
+	if err := e.ask(ctx, "being ready", askMode, &mode.standby, &mode.readOnly); err != nil {
+		return err
 	}
 	if err := mode.check(); err != nil {
 		return err
@@ -45,12 +37,9 @@ func (e *Engine) Ready(ctx context.Context) error {
 // dead rows, so the tables grow, and looks for due tasks take longer. Without the rights of pg_read_all_stats it sees
 // only the transactions of its own role, and the prepared ones. Zero means that there is none.
 func (e *Engine) OldestTransaction(ctx context.Context) (time.Duration, error) {
-	if e.closed.Load() {
-		return 0, engine.ErrClosed
-	}
 	var age int64
-	err := e.with(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, e.sql.Oldest).Scan(&age) })
-	return max(0, time.Duration(age)*time.Microsecond), e.wrap("looking for the oldest transaction", err)
+	err := e.ask(ctx, "looking for the oldest transaction", e.sql.Oldest, &age)
+	return max(0, time.Duration(age)*time.Microsecond), err
 }
 
 // fullFor is how long the engine is not ready after the server had no room. There may be room again.

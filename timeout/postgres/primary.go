@@ -59,27 +59,30 @@ func (e *Engine) Claim(ctx context.Context, name, node string, wanted []engine.W
 		return nil, err
 	}
 	t.frontier.leases(engine.CeilMillis(lease))
-	claimed := make([]engine.Claimed, len(wanted))
-	err = chunks(len(wanted), nil, func(from, to int) error {
-		return e.claim(ctx, t, node, wanted[from:to], lease, claimed[from:to])
-	})
-	if err == nil || !slices.ContainsFunc(claimed, func(c engine.Claimed) bool { return c.OK }) {
-		return claimed, err
-	}
-	for i := range claimed { // an error must not lose the leased tasks: the rest can be wanted again
-		if c := &claimed[i]; !c.OK && !c.Died && c.At.IsZero() {
-			c.At = wanted[i].At
+	claimed := make([]engine.Claimed, 0, len(wanted))
+	for some := range slices.Chunk(wanted, maxChunk) {
+		more, err := e.claim(ctx, t, node, some, lease)
+		if err != nil && len(claimed) == 0 {
+			return nil, err
 		}
+		if err != nil { // it must not lose the leased tasks: the rest can be wanted again
+			break
+		}
+		claimed = append(claimed, more...)
+	}
+	for _, w := range wanted[len(claimed):] {
+		claimed = append(claimed, engine.Claimed{At: w.At})
 	}
 	return claimed, nil
 }
 
-func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []engine.Wanted, lease time.Duration, claimed []engine.Claimed) error {
+func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
+	claimed := make([]engine.Claimed, len(wanted))
 	ids, versions := make([]string, len(wanted)), make([]int64, len(wanted))
 	for i, w := range wanted {
 		ids[i], versions[i] = clean(w.ID), w.Version
 	}
-	return e.transact(ctx, "claiming tasks of "+t.Name, func(b *pgx.Batch) {
+	return claimed, e.transact(ctx, "claiming tasks of "+t.Name, func(b *pgx.Batch) {
 		clear(claimed)
 		b.Queue(e.sql.Claim, t.no, ids, versions, engine.CeilMillis(lease), clean(node), maxBytes).Query(func(rows pgx.Rows) error {
 			var l leases

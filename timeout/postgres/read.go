@@ -48,32 +48,16 @@ func (r *row) task(topic string) (engine.Task, error) {
 
 // Get implements engine.Engine.
 func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
-	tasks := make([]engine.Task, len(keys))
-	for i, key := range keys {
-		tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID}
-	}
-	err := chunks(len(keys), nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, e.direct(), to-from, keyOf(keys[from:to]))
-		if err != nil || len(rounds) == 0 {
-			return err
-		}
-		return e.transact(ctx, "reading tasks", func(batch *pgx.Batch) {
-			for _, ts := range rounds {
-				topics, ids := ts.columns()
-				batch.Queue(e.sql.Get, topics, ids).Query(func(rows pgx.Rows) error {
-					return readTasks(rows, "", func(n int64, task engine.Task) {
-						i := from + ts[n-1].index
-						task.Topic = keys[i].Topic
-						tasks[i] = task
-					})
-				})
-			}
+	tasks, err := inRounds(ctx, e, e.direct(), "reading tasks", len(keys), keyOf(keys), nil, func(tasks []engine.Task, batch *pgx.Batch, ts targets, _ bool) {
+		topics, ids := ts.columns()
+		batch.Queue(e.sql.Get, topics, ids).Query(func(rows pgx.Rows) error {
+			return readTasks(rows, "", func(n int64, task engine.Task) { tasks[ts[n-1].index] = task })
 		})
 	})
-	if err != nil {
-		return nil, err
+	for i := range tasks {
+		tasks[i].Topic, tasks[i].ID = keys[i].Topic, keys[i].ID
 	}
-	return tasks, nil
+	return tasks, err
 }
 
 // readTasks reads rows of a number, more columns if wanted, and a task.

@@ -58,9 +58,9 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(setFound(settled, gone))
 	}
 	if len(stays) > 0 {
-		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.release, c.newRun, c.failures, c.started, c.took, t.Retain > 0).Query(setFound(settled, stays))
+		args := append(append([]any{t.no, ids, leases}, ends(outcomes, stays)...), t.Retain > 0)
+		b.Queue(e.sql.Settle, args...).Query(setFound(settled, stays))
 	}
 }
 
@@ -84,28 +84,22 @@ func setFound(found []bool, which []int) func(pgx.Rows) error {
 	}
 }
 
-// ends are outcomes as the arguments of a statement.
-type ends struct {
-	as                        []int16
-	due, after, started, took []int64
-	release, newRun           []bool
-	failures                  []string
-}
-
-func newEnds(outcomes []settlement, which []int) ends {
+// ends returns outcomes as arguments of a statement: see settle.sql.
+func ends(outcomes []settlement, which []int) []any {
 	n := len(which)
-	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]bool, n), make([]string, n)}
+	as, release, newRun, failures := make([]int16, n), make([]bool, n), make([]bool, n), make([]string, n)
+	due, after, started, took := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
-		c.release[k] = o.Release && o.As == engine.Pending && !o.NewRun
-		c.due[k], c.after[k] = when(o.Due, o.After)
-		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
+		as[k], newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
+		release[k] = o.Release && o.As == engine.Pending && !o.NewRun
+		due[k], after[k] = when(o.Due, o.After)
+		failures[k], took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
-			c.started[k] = o.Started.UnixMicro()
+			started[k] = o.Started.UnixMicro()
 		}
 	}
-	return c
+	return []any{as, due, after, release, newRun, failures, started, took}
 }
 
 // clean returns text as PostgreSQL can keep it: U+FFFD stands for each NUL, and for each run of
@@ -119,29 +113,16 @@ func clean(text string) string {
 
 // Extend implements engine.Engine.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
-	held := make([]bool, len(tokens))
-	err := chunks(len(tokens), nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) engine.Key { return tokens[from+i].Key })
-		if err != nil || len(rounds) == 0 {
-			return err
+	key := func(i int) engine.Key { return tokens[i].Key }
+	return inRounds(ctx, e, e.direct(), "extending leases", len(tokens), key, nil, func(held []bool, b *pgx.Batch, ts targets, _ bool) {
+		topics, ids := ts.columns()
+		leases, which := make([]int64, len(ts)), make([]int, len(ts))
+		for i, t := range ts {
+			leases[i], which[i] = tokens[t.index].Lease, t.index
+			t.topic.frontier.leases(engine.CeilMillis(lease))
 		}
-		return e.transact(ctx, "extending leases", func(b *pgx.Batch) {
-			clear(held[from:to])
-			for _, ts := range rounds {
-				topics, ids := ts.columns()
-				leases, which := make([]int64, len(ts)), make([]int, len(ts))
-				for i, t := range ts {
-					leases[i], which[i] = tokens[from+t.index].Lease, from+t.index
-					t.topic.frontier.leases(engine.CeilMillis(lease))
-				}
-				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
-			}
-		})
+		b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(setFound(held, which))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return held, nil
 }
 
 // Executions implements engine.Log. The log gets an attempt when it is settled, except for a

@@ -42,35 +42,32 @@ var snippets = []string{
 // newStatements returns the statements for the tables of a schema.
 func newStatements(schema string) statements {
 	var s statements
-	words := append(slices.Clone(snippets), "{s}", quote(schema))
-	common := strings.NewReplacer(words...)
-	front := common.Replace(read("snippets/front"))
-	words = append(words,
-		"{known}", common.Replace(read("snippets/known")), // whether a topic of the call is there: each row of it is compared with all of these
-		"{announce}", common.Replace(read("snippets/announce")), // always true: it tells others of a task filed in the past
-		"{front $5}", strings.ReplaceAll(front, "{f}", "$5"), // where live rows begin, see the type front
-		"{front $8}", strings.ReplaceAll(front, "{f}", "$8"),
-	)
-	common = strings.NewReplacer(words...)
-	fill := func(due string) *strings.Replacer {
-		due = common.Replace(read(due))
-		return strings.NewReplacer(append(slices.Clone(words),
+	fill := func(text, due string) string {
+		words := strings.NewReplacer(append(slices.Clone(snippets),
+			"{s}", quote(schema),
+			"{known}", read("snippets/known"), // whether a topic of the call is there: each row of it is compared with all of these
+			"{announce}", read("snippets/announce"), // always true: it tells others of a task filed in the past
+			"{front $5}", strings.ReplaceAll(read("snippets/front"), "{f}", "$5"), // where live rows begin, see the type front
+			"{front $8}", strings.ReplaceAll(read("snippets/front"), "{f}", "$8"),
 			"{due waiting}", strings.NewReplacer("{state}", "1", "{since}", "waiting").Replace(due), // the table of the due tasks, and conditions
 			"{due running}", strings.NewReplacer("{state}", "2", "{since}", "running").Replace(due),
-			"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
-			"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
-			"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows
+			"{give}\n", read("snippets/give"), // leases the picked tasks, for $4 milliseconds and for node $5
+			"{forget}\n", read("snippets/forget"), // deletes the log of the tasks in gone
+			"{given}\n", read("snippets/given"), // the tasks to be set, in the common order of locking rows
 		)...)
+		for before := ""; text != before; { // what stands for a placeholder may have some, too
+			before, text = text, words.Replace(text)
+		}
+		return text
 	}
-	all, own := fill("snippets/due"), fill("snippets/dueown")
 	fields := reflect.ValueOf(&s).Elem()
 	for i := range fields.NumField() {
-		replacer := all
+		due := "snippets/due"
 		file, some := strings.CutSuffix(fields.Type().Field(i).Name, "Own")
 		if some {
-			replacer = own
+			due = "snippets/dueown"
 		}
-		fields.Field(i).SetString(replacer.Replace(read(strings.ToLower(file))))
+		fields.Field(i).SetString(fill(read(strings.ToLower(file)), read(due)))
 	}
 	return s
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -12,18 +14,50 @@ import (
 type target struct {
 	topic *topic
 	id    string
-	index int // in the call's batch
+	index int // among the call's keys
 }
 
 // targets are in the common order of locking rows, without duplicates.
 type targets []target
 
-// locate finds the topics of keys. It returns the targets with an existing topic, in rounds. A key
+// inRounds returns a result for each of n keys. It calls fill for each round of keys with an existing topic, to add statements
+// that read the results; repeated says that there are several rounds. A transaction has at most maxChunk keys. If size is not
+// nil, it has one key or at most 8 MiB.
+func inRounds[R any](ctx context.Context, e *Engine, exec executor, doing string, n int, key func(int) engine.Key, size func(int) int,
+	fill func(results []R, batch *pgx.Batch, ts targets, repeated bool),
+) ([]R, error) {
+	const most = 8 << 20
+	results := make([]R, n)
+	for from, to := 0, 0; from < n; from = to {
+		for bytes := 0; to < n && to-from < maxChunk; to++ {
+			if size != nil {
+				if bytes += size(to); bytes > most && to > from {
+					break
+				}
+			}
+		}
+		rounds, err := e.locate(ctx, exec, from, to, key)
+		if err == nil && len(rounds) > 0 {
+			err = exec.send(ctx, doing, func(batch *pgx.Batch) {
+				clear(results[from:to])
+				for _, ts := range rounds {
+					fill(results, batch, ts, len(rounds) > 1)
+				}
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// locate finds the topics of the keys of some indices. It returns the targets with an existing topic, in rounds. A key
 // named several times is in several rounds.
-func (e *Engine) locate(ctx context.Context, exec executor, n int, key func(int) engine.Key) ([]targets, error) {
+func (e *Engine) locate(ctx context.Context, exec executor, from, to int, key func(int) engine.Key) ([]targets, error) {
 	var names []string
 	last := ""
-	for i := range n {
+	for i := from; i < to; i++ {
 		if name := key(i).Topic; name != last && !slices.Contains(names, name) {
 			names = append(names, name)
 			last = name
@@ -33,8 +67,8 @@ func (e *Engine) locate(ctx context.Context, exec executor, n int, key func(int)
 	if err != nil {
 		return nil, err
 	}
-	all := make(targets, 0, n)
-	for i := range n {
+	all := make(targets, 0, to-from)
+	for i := from; i < to; i++ {
 		if k := key(i); found[k.Topic] != nil {
 			all = append(all, target{found[k.Topic], k.ID, i})
 		}
@@ -71,26 +105,4 @@ func (ts targets) columns() (topics []int32, ids []string) {
 		topics[i], ids[i] = t.topic.no, t.id
 	}
 	return topics, ids
-}
-
-// chunks calls do for each part of n elements. A part has at most maxChunk elements. If size is not
-// nil, a part has one element or at most 8 MiB.
-func chunks(n int, size func(int) int, do func(from, to int) error) error {
-	const most = 8 << 20
-	for from := 0; from < n; {
-		to, bytes := from, 0
-		for to < n && to-from < maxChunk {
-			if size != nil {
-				if bytes += size(to); bytes > most && to > from {
-					break
-				}
-			}
-			to++
-		}
-		if err := do(from, to); err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
 }

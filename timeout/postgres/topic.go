@@ -234,7 +234,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var read []*topic
 	var mode mode
 	err := e.transact(ctx, "reading topics", func(batch *pgx.Batch) {
-		batch.Queue(askMode).QueryRow(mode.scan)
+		batch.Queue(askMode).QueryRow(func(row pgx.Row) error { return row.Scan(&mode.standby, &mode.readOnly) })
 		e.queueTopics(batch, nil, &read)
 	})
 	if err == nil {

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,10 +85,7 @@ func (h *notifier) tell(messages ...string) {
 func (h *notifier) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	messages := make([]string, 0, len(h.messages))
-	for message := range h.messages {
-		messages = append(messages, message)
-	}
+	messages := slices.Collect(maps.Keys(h.messages))
 	clear(h.messages)
 	return messages
 }

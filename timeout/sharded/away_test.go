@@ -13,7 +13,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
@@ -35,7 +34,7 @@ func inBubble(t *testing.T, f func(r *rig)) {
 		r := &rig{t: t, ran: map[string]int{}}
 		var shards []engine.Engine
 		for range 3 {
-			r.shards = append(r.shards, &shaky{Engine: slowly(t)})
+			r.shards = append(r.shards, &shaky{Engine: inMemory(t)})
 			shards = append(shards, r.shards[len(r.shards)-1])
 		}
 		r.engine = overWith(t, sharded.Config{Logger: silent}, shards...)
@@ -55,15 +54,6 @@ func inBubble(t *testing.T, f func(r *rig)) {
 		})
 		f(r)
 	})
-}
-
-// slowly is inMemory with fewer ticks, because each tick costs a step of the simulation.
-func slowly(t *testing.T) engine.Engine {
-	t.Helper()
-	e, err := memory.New(memory.Config{Tick: 100 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = e.Close() })
-	return e
 }
 
 func pass(d time.Duration) {

@@ -22,7 +22,7 @@ func (kept) Close() error { return nil }
 func TestAShardThatTakesLongToOpenIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience, long = time.Second, 10 * time.Second
-		shards := []engine.Engine{kept{slowly(t)}, kept{slowly(t)}}
+		shards := []engine.Engine{kept{inMemory(t)}, kept{inMemory(t)}}
 		begun := 0
 		open := func(takes time.Duration) engine.Engine {
 			openers := make([]func(context.Context) (engine.Engine, error), len(shards))

@@ -128,7 +128,7 @@ func TestTheRateOfPullsIsThatOfAllShards(t *testing.T) {
 // A node whose slots are all in one shard rescues those of a node that hangs, in the other shard.
 func TestTasksInAShardWithoutOwnSlotsAreRescued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := overWith(t, sharded.Config{Logger: silent}, slowly(t), slowly(t))
+		e := overWith(t, sharded.Config{Logger: silent}, inMemory(t), inMemory(t))
 		_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2, Lease: time.Second}, false)
 		require.NoError(t, err)
 		center, err := timeout.New(e, timeout.Config{Node: "alive", Logger: silent})

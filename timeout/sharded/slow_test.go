@@ -51,7 +51,7 @@ func slowBubble(t *testing.T, shards int, f func(r *slowRig)) {
 		r := &slowRig{t: t}
 		var engines []engine.Engine
 		for range shards {
-			s := &slow{shaky: shaky{Engine: slowly(t)}}
+			s := &slow{shaky: shaky{Engine: inMemory(t)}}
 			r.shards = append(r.shards, s)
 			engines = append(engines, s)
 		}

@@ -34,38 +34,37 @@ func (l *leasing) claim(ctx context.Context, s *session, wanted []engine.Wanted)
 	for i, w := range wanted {
 		ids[i] = w.ID
 	}
-	found, err := collect(ctx, s, "SELECT "+dueColumns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?)) AND state IN (1, 2)", []any{l.t.no, array(ids)}, scanDue)
+	there, err := find(ctx, s, l.t.no, ids)
 	if err != nil {
 		return nil, err
 	}
-	there := make(map[string]*due, len(found))
-	for _, d := range found {
-		if d.state == engine.Pending {
-			d.at = max(d.at, d.due)
-		}
-		there[d.id] = d
-	}
 	claimed := make([]engine.Claimed, len(wanted))
-	var all []*due
-	var indices []int
+	var due []*found
+	index := make(map[string]int)
 	bytes := 0
 	for i, w := range wanted {
-		d := there[w.ID]
-		switch {
-		case d == nil || d.version != w.Version:
-		case d.at > l.at || l.t.Paused || len(all) > 0 && bytes+d.size > maxBytes: // large ones are for the next claim
-			claimed[i].At = time.UnixMilli(d.at)
-		default:
-			bytes += d.size
-			d.at = l.until // for the same id again
-			all, indices = append(all, d), append(indices, i)
+		f := there[w.ID]
+		if f == nil || f.version != w.Version || f.state != engine.Pending && f.state != engine.Running {
+			continue
 		}
+		at := f.at
+		if f.state == engine.Pending {
+			at = max(f.at, f.due)
+		}
+		if at > l.at || l.t.Paused || len(due) > 0 && bytes+f.size > maxBytes { // large ones are for the next claim
+			claimed[i].At = time.UnixMilli(at)
+			continue
+		}
+		bytes += f.size
+		f.at = l.until // for the same id again
+		due, index[w.ID] = append(due, f), i
 	}
-	err = l.take(ctx, s, all)
-	for n, d := range all {
-		if claimed[indices[n]].Died = d.died; !d.died {
-			claimed[indices[n]] = engine.Claimed{OK: true, Leased: d.leased}
-		}
+	leased, died, err := l.take(ctx, s, due)
+	for _, one := range leased {
+		claimed[index[one.ID]] = engine.Claimed{OK: true, Leased: one}
+	}
+	for _, key := range died {
+		claimed[index[key.ID]].Died = true
 	}
 	return claimed, err
 }

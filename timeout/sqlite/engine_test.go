@@ -329,10 +329,10 @@ func TestOutcomes(t *testing.T) {
 	require.Equal(t, 2, third.Attempts)
 	require.Equal(t, "broken", third.Error)
 	for _, wrong := range []engine.Token{
-		{Key: key("y"), Lease: third.Token.Lease, Part: third.Token.Part},
-		{Key: engine.Key{Topic: "u", ID: "x"}, Lease: third.Token.Lease, Part: third.Token.Part},
-		{Key: key("x"), Lease: third.Token.Lease + 1, Part: third.Token.Part},
-		{Key: key("x"), Lease: third.Token.Lease, Part: "' OR 1"},
+		{Key: key("y"), Lease: third.Token.Lease},
+		{Key: engine.Key{Topic: "u", ID: "x"}, Lease: third.Token.Lease},
+		{Key: key("x"), Lease: third.Token.Lease + 1},
+		{Key: key("' OR 1"), Lease: third.Token.Lease},
 		second.Token,
 	} {
 		require.Equal(t, []bool{false}, r.settle(engine.Outcome{Token: wrong, As: engine.Done}), wrong)

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -145,15 +144,8 @@ func (x *leaseCall) round(ctx context.Context, s *session) (engine.Batch, error)
 		return batch, err
 	}
 	l := leasing{t: t, node: x.ask.Node, at: at, until: at + engine.CeilMillis(x.ask.Lease)}
-	if err := l.take(ctx, s, due); err != nil {
+	if batch.Leased, batch.Died, err = l.take(ctx, s, due); err != nil {
 		return batch, err
-	}
-	for _, d := range due {
-		if d.died {
-			batch.Died = append(batch.Died, d.leased.Key())
-		} else {
-			batch.Leased = append(batch.Leased, d.leased)
-		}
 	}
 	slices.SortStableFunc(batch.Leased, func(a, b engine.Leased) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Version, b.Version))
@@ -168,26 +160,26 @@ const refileRounds = 8
 
 // due returns the tasks to lease, the earliest first. It files moved tasks at their later times, as far as they come before
 // these. Where one is, there may be many, so it does not search beyond refileRounds.
-func (x *leaseCall) due(ctx context.Context, s *session, t *topic, at int64) ([]*due, error) {
+func (x *leaseCall) due(ctx context.Context, s *session, t *topic, at int64) ([]*found, error) {
 	limit := min(x.ask.Max, chunk)
 	condition, args := inSlots(t, x.ask.Slots, t.no, x.latest(at), limit)
 	for range refileRounds {
 		var moved []int64
 		bytes := 0
-		found, err := collect(ctx, s, dueQuery(dueColumns, condition), args, scanDue)
-		for _, d := range found {
-			if d.due > d.at && d.state == engine.Pending {
-				moved = append(moved, d.seq)
+		due, err := collect(ctx, s, dueQuery(foundColumns, condition), args, scanFound)
+		for _, f := range due {
+			if f.due > f.at && f.state == engine.Pending {
+				moved = append(moved, f.seq)
 			}
 		}
 		if err != nil || len(moved) == 0 {
-			found = found[:min(len(found), limit)]
-			for n, d := range found {
-				if bytes += d.size; n > 0 && bytes > maxBytes {
-					return found[:n], err
+			due = due[:min(len(due), limit)]
+			for n, f := range due {
+				if bytes += f.size; n > 0 && bytes > maxBytes {
+					return due[:n], err
 				}
 			}
-			return found, err
+			return due, err
 		}
 		if err := fileAtDue(ctx, s, moved); err != nil {
 			return nil, err
@@ -209,24 +201,6 @@ func fileAtDue(ctx context.Context, s *session, moved []int64) error {
 // nor the memory.
 const maxBytes = 4 << 20
 
-// due is a task to be leased, and then its lease.
-type due struct {
-	held
-	state   engine.State
-	at, due int64
-	size    int // size of the payload in bytes
-	leased  engine.Leased
-	died    bool // instead: the lease of its last attempt has ended
-}
-
-// dueColumns are the columns for scanDue.
-const dueColumns = "at, seq, state, due, id, version, attempts, node, coalesce(length(payload), 0)"
-
-func scanDue(rows *sql.Rows) (*due, error) {
-	d := new(due)
-	return d, rows.Scan(&d.at, &d.seq, &d.state, &d.due, &d.id, &d.version, &d.attempts, &d.node, &d.size)
-}
-
 // leasing is the common part of all leases of one transaction.
 type leasing struct {
 	t         *topic
@@ -235,47 +209,50 @@ type leasing struct {
 }
 
 // take leases due tasks, or ends them if the lease of their last attempt has ended.
-func (l *leasing) take(ctx context.Context, s *session, all []*due) error {
-	if len(all) == 0 {
-		return nil
+func (l *leasing) take(ctx context.Context, s *session, due []*found) (leased []engine.Leased, died []engine.Key, err error) {
+	if len(due) == 0 {
+		return nil, nil, nil
 	}
-	seqs := make([]int64, 0, len(all))
-	bySeq := make(map[int64]*due, len(all))
-	for _, d := range all {
-		if d.state == engine.Running {
-			if err := l.expire(ctx, s, d); err != nil {
-				return err
+	seqs := make([]int64, 0, len(due))
+	bySeq := make(map[int64]*found, len(due))
+	for _, f := range due {
+		dead := f.state == engine.Running && f.attempts >= l.t.Attempts()
+		if f.state == engine.Running {
+			if err := l.expire(ctx, s, f, dead); err != nil {
+				return nil, nil, err
 			}
 		}
-		if !d.died {
-			seqs, bySeq[d.seq] = append(seqs, d.seq), d
+		if dead {
+			died = append(died, engine.Key{Topic: l.t.Name, ID: f.id})
+		} else {
+			seqs, bySeq[f.seq] = append(seqs, f.seq), f
 		}
 	}
 	number, err := numbers(ctx, s, 1)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	return each(ctx, s, "UPDATE hw_tasks SET state = 2, at = ?, span = ?, attempts = attempts + 1, lease = ?, node = ? WHERE seq IN (SELECT value FROM json_each(?)) RETURNING "+columns,
+	leased = make([]engine.Leased, 0, len(seqs))
+	err = each(ctx, s, "UPDATE hw_tasks SET state = 2, at = ?, span = ?, attempts = attempts + 1, lease = ?, node = ? WHERE seq IN (SELECT value FROM json_each(?)) RETURNING "+columns,
 		[]any{l.until, l.until - l.at, number, l.node, array(seqs)}, func(rows *sql.Rows) error {
 			r, err := scanTask(rows, l.t.Name)
-			d := bySeq[r.seq]
-			token := engine.Token{Key: r.Key(), Lease: r.lease, Part: strconv.FormatInt(r.seq, 10)}
-			d.leased = engine.Leased{Task: r.Task, Token: token, Again: d.state == engine.Running}
+			token := engine.Token{Key: r.Key(), Lease: r.lease}
+			leased = append(leased, engine.Leased{Task: r.Task, Token: token, Again: bySeq[r.seq].state == engine.Running})
 			return err
 		})
+	return leased, died, err
 }
 
 // expire counts the attempt of a lease that has ended by itself. After the last one the task is dead.
-func (l *leasing) expire(ctx context.Context, s *session, d *due) error {
-	text := engine.LeaseEnded(d.node, d.attempts)
+func (l *leasing) expire(ctx context.Context, s *session, f *found, dead bool) error {
+	text := engine.LeaseEnded(f.node, f.attempts)
 	outcome := engine.Outcome{As: engine.Pending, Error: text[:min(len(text), engine.MaxError)]}
-	state, until := engine.Running, d.at
-	if d.attempts >= l.t.Attempts() {
-		d.died, d.leased.Topic, d.leased.ID = true, l.t.Name, d.id
+	state, until := engine.Running, f.at
+	if dead {
 		outcome.As, state, until = engine.Dead, engine.Dead, l.at
 	}
-	if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, outcome.Error, d.seq); err != nil {
+	if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, outcome.Error, f.seq); err != nil {
 		return err
 	}
-	return remember(ctx, s, l.t, &d.held, outcome, l.at)
+	return remember(ctx, s, l.t, f, outcome, l.at)
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // remember adds the last attempt of a task to the log, with its outcome.
-func remember(ctx context.Context, s *session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+func remember(ctx context.Context, s *session, t *topic, f *found, outcome engine.Outcome, at int64) error {
 	var started any
 	if !outcome.Started.IsZero() {
 		started = outcome.Started.UnixMicro()
 	}
 	_, err := s.ExecContext(ctx, "INSERT INTO hw_executions (topic, id, version, attempt, node, started, took, state, error, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		t.no, h.id, h.version, h.attempts, h.node, started, int64(outcome.Took), int64(outcome.As), outcome.Error, at)
+		t.no, f.id, f.version, f.attempts, f.node, started, int64(outcome.Took), int64(outcome.As), outcome.Error, at)
 	return err
 }
 

@@ -46,14 +46,23 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	return r, origin.Read(callback, &r.Task)
 }
 
-// found is the part of an existing task that a verb needs.
+// found is the part of an existing task that a verb, a lease or its end needs.
 type found struct {
-	seq     int64
-	id      string
-	state   engine.State
-	due     int64
-	version int64
-	logged  bool // whether the log may have an attempt
+	seq, lease, version int64
+	at, due             int64
+	id, node            string
+	state               engine.State
+	attempts            int
+	size                int  // of the payload, in bytes
+	logged              bool // whether the log may have an attempt
+}
+
+// foundColumns are the columns for scanFound.
+const foundColumns = "at, seq, state, due, id, version, lease, attempts, node, coalesce(length(payload), 0), attempts + calls > (state = 2) OR error <> ''"
+
+func scanFound(rows *sql.Rows) (*found, error) {
+	f := new(found)
+	return f, rows.Scan(&f.at, &f.seq, &f.state, &f.due, &f.id, &f.version, &f.lease, &f.attempts, &f.node, &f.size, &f.logged)
 }
 
 // answer returns the answer of a verb that changes nothing.
@@ -67,13 +76,11 @@ func (f *found) answer() engine.Answer {
 // find reads the existing tasks of a topic, by id.
 func find(ctx context.Context, s *session, topic int64, ids []string) (map[string]*found, error) {
 	all := make(map[string]*found)
-	err := each(ctx, s, "SELECT seq, id, state, due, version, attempts + calls > 0 OR error <> '' FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
-		[]any{topic, array(ids)}, func(rows *sql.Rows) error {
-			f := new(found)
-			err := rows.Scan(&f.seq, &f.id, &f.state, &f.due, &f.version, &f.logged)
-			all[f.id] = f
-			return err
-		})
+	err := each(ctx, s, "SELECT "+foundColumns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))", []any{topic, array(ids)}, func(rows *sql.Rows) error {
+		f, err := scanFound(rows)
+		all[f.id] = f
+		return err
+	})
 	return all, err
 }
 

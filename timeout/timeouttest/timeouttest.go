@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// tick is how coarse the engine's clock is: each one costs some microseconds of the real time, also in an hour without tasks.
-	tick = 100 * time.Millisecond
+	// step is between two looks at a task.
+	step = 100 * time.Millisecond
 
 	// patience is how long Await waits for an attempt after its time, and for the end of it.
 	patience = time.Hour
@@ -39,7 +39,7 @@ type Center struct {
 }
 
 // New returns a center that runs until the end of the test, which it may fail. It must be called in a bubble of synctest.Test.
-// Tasks are up to 200ms late by the bubble's clock, and never early. The zero Config.TTL means 10 minutes, since there are no
+// The zero Config.TTL means 10 minutes, since there are no
 // other nodes, and a nil Config.Logger logs to t.
 func New(t testing.TB, cfg timeout.Config) *Center {
 	t.Helper()
@@ -53,7 +53,7 @@ func New(t testing.TB, cfg timeout.Config) *Center {
 			t.Fatalf("timeouttest: %v", err)
 		}
 	}
-	e, err := memory.New(memory.Config{Tick: tick})
+	e, err := memory.New(memory.Config{})
 	must(err)
 	t.Cleanup(func() { must(e.Close()) })
 	center, err := timeout.New(e, cfg)
@@ -81,7 +81,7 @@ func (c *Center) Await(key timeout.Key) timeout.Task {
 	default:
 		c.t.Fatalf("timeouttest: task %v is %v, must wait or run", key, task.State)
 	}
-	for until := time.Now().Add(patience); ; time.Sleep(tick) {
+	for until := time.Now().Add(patience); ; time.Sleep(step) {
 		synctest.Wait()
 		switch task = c.get(key); {
 		case task.State != timeout.Running && (task.State != timeout.Pending || task.Calls > calls):
