@@ -87,10 +87,10 @@ func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time)
 
 // tooLate returns the error of a task that may not begin any more, or nil.
 func tooLate(task Task, now time.Time) error {
-	if task.NotAfter.IsZero() || !now.After(task.NotAfter) {
+	if task.Options.NotAfter.IsZero() || !now.After(task.Options.NotAfter) {
 		return nil
 	}
-	return Permanent(fmt.Errorf("timeout: not begun before NotAfter, %v", task.NotAfter.UTC()))
+	return Permanent(fmt.Errorf("timeout: not begun before NotAfter, %v", task.Options.NotAfter.UTC()))
 }
 
 // retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up to

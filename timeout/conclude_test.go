@@ -78,7 +78,7 @@ func TestATaskWithoutAnAttemptLeftIsNotRun(t *testing.T) {
 		if over {
 			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)
 		}
-		one.Retries = attempts - 1 // the task's own count
+		one.Options.Retries = attempts - 1 // the task's own count
 		_, is = expired(topic, nil, &one, now)
 		require.False(t, is)
 	}
@@ -87,7 +87,7 @@ func TestATaskWithoutAnAttemptLeftIsNotRun(t *testing.T) {
 func TestATaskIsNotBegunAfterItsNotAfter(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: 1}, Token: Token{Part: "p", Lease: 7}}
-	one.NotAfter = now
+	one.Options.NotAfter = now
 	_, is := expired(Topic{Name: "t"}, nil, &one, now)
 	require.False(t, is)
 	outcome, is := expired(Topic{Name: "t"}, nil, &one, now.Add(time.Millisecond))

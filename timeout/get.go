@@ -38,7 +38,7 @@ func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	return checked(c, Query.Check, []Query{query}, func() (Page, error) {
 		for until := time.Now().Add(searchTime); ; {
 			page, err := c.engine.List(ctx, query)
-			page.Tasks = slices.DeleteFunc(page.Tasks, func(task Task) bool { return !task.Has(query.Metadata) })
+			page.Tasks = slices.DeleteFunc(page.Tasks, func(task Task) bool { return !task.Options.Has(query.Metadata) })
 			if err != nil || len(page.Tasks) > 0 || page.Next == "" || !time.Now().Before(until) {
 				return page, err
 			}

@@ -37,7 +37,7 @@ func TestACenterListsTheTasksThatHaveSomeMetadata(t *testing.T) {
 		for i := range tasks {
 			tasks[i] = timeout.Task{Topic: "orders", ID: strconv.Itoa(i), After: time.Hour + time.Duration(i)*time.Second}
 		}
-		tasks[2500].Metadata = map[string]string{"customer": "7", "region": "eu"}
+		tasks[2500].Options.Metadata = map[string]string{"customer": "7", "region": "eu"}
 		_, err := r.SetAll(t.Context(), tasks)
 		require.NoError(t, err)
 		find := func(metadata map[string]string) (ids []string) {

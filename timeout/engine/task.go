@@ -65,7 +65,7 @@ type Task struct {
 	Trace map[string]string `json:"trace,omitempty"`
 
 	// Options replace settings of the topic.
-	Options
+	Options Options `json:"options,omitzero"`
 
 	// OnSchedule makes the first time of Topic.Every after now, by the engine's clock, the action time of a set. Due and After must
 	// be zero. Without it the zero Due means at once, and the second run is on schedule. It is for a center, and not kept.
@@ -161,8 +161,8 @@ func (t Task) Check() error {
 	if err := t.Options.Check(); err != nil {
 		return fmt.Errorf("%w (task %v)", err, t.Key())
 	}
-	if !t.NotAfter.IsZero() && t.Due.After(t.NotAfter) {
-		return fmt.Errorf("%w: action time %v of %v, must not be after NotAfter %v", ErrArgument, t.Due, t.Key(), t.NotAfter)
+	if !t.Options.NotAfter.IsZero() && t.Due.After(t.Options.NotAfter) {
+		return fmt.Errorf("%w: action time %v of %v, must not be after NotAfter %v", ErrArgument, t.Due, t.Key(), t.Options.NotAfter)
 	}
 	if t.Callback != nil {
 		return t.Callback.Check()

@@ -326,7 +326,7 @@ func testCopies(r *rig) {
 	payload := slices.Clone(given.Payload)
 	r.setAll(given)
 	spoil(given.Payload, given.Callback, given.Trace)
-	clear(given.Metadata)
+	clear(given.Options.Metadata)
 	for _, look := range []func() engine.Task{
 		func() engine.Task { return r.get("1") },
 		func() engine.Task { return r.list(engine.Pending, 1)[0] },
@@ -339,6 +339,6 @@ func testCopies(r *rig) {
 		require.Equal(r.t, trace, got.Trace)
 		r.sameOptions(got)
 		spoil(got.Payload, got.Callback, got.Trace)
-		clear(got.Metadata)
+		clear(got.Options.Metadata)
 	}
 }

@@ -25,8 +25,8 @@ var options = engine.Options{
 // sameOptions checks that a task has the options.
 func (r *rig) sameOptions(task engine.Task) {
 	r.t.Helper()
-	require.True(r.t, options.NotAfter.Equal(task.NotAfter), "NotAfter %v", task.NotAfter)
-	task.NotAfter = options.NotAfter
+	require.True(r.t, options.NotAfter.Equal(task.Options.NotAfter), "NotAfter %v", task.Options.NotAfter)
+	task.Options.NotAfter = options.NotAfter
 	require.Equal(r.t, options, task.Options)
 }
 

@@ -255,12 +255,12 @@ func (s *session) get(ctx context.Context, words []string) error {
 		{"node", task.Node},
 		{"callback", callbackText(task.Callback)},
 		{"trace", task.Trace[engine.Traceparent]},
-		{"retries", some(task.Retries)},
-		{"backoff", some(task.Backoff)},
-		{"backoff-max", some(task.BackoffMax)},
-		{"timeout", some(task.Timeout)},
-		{"not-after", instant(task.NotAfter)},
-		{"metadata", pairs(task.Metadata)},
+		{"retries", some(task.Options.Retries)},
+		{"backoff", some(task.Options.Backoff)},
+		{"backoff-max", some(task.Options.BackoffMax)},
+		{"timeout", some(task.Options.Timeout)},
+		{"not-after", instant(task.Options.NotAfter)},
+		{"metadata", pairs(task.Options.Metadata)},
 		{"payload", payload},
 	} {
 		if field[1] != "" {
