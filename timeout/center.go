@@ -90,9 +90,9 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	if c.members == nil {
 		c.members = e
 	}
-	c.sets = &verb[Task]{c: c, check: c.checkTask, key: Task.Key, do: c.set, wakes: true}
+	c.sets = &verb[Task]{c: c, check: c.checkTask, key: Task.Key, do: c.set, wakes: true, ends: engine.EndedBySet}
 	c.moves = &verb[Move]{c: c, check: Move.Check, key: func(m Move) Key { return m.Key }, do: e.Move, wakes: true}
-	c.removes = &verb[Removal]{c: c, check: Removal.Check, key: func(r Removal) Key { return r.Key }, do: e.Remove}
+	c.removes = &verb[Removal]{c: c, check: Removal.Check, key: func(r Removal) Key { return r.Key }, do: e.Remove, ends: engine.EndedByRemoval}
 	c.replays = &verb[Key]{c: c, check: Key.Check, key: func(key Key) Key { return key }, do: e.Replay, wakes: true}
 	c.pulling, c.endPulls = context.WithCancelCause(context.Background())
 	return c, nil

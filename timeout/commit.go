@@ -20,7 +20,8 @@ type verb[Q any] struct {
 	check func(Q) error
 	key   func(Q) Key
 	do    func(context.Context, []Q) ([]Answer, error)
-	wakes bool // whether tasks may be due earlier than before
+	wakes bool                      // whether tasks may be due earlier than before
+	ends  func([]Q, []Answer) []Key // the running tasks whose leases have ended; nil for none
 
 	mu     sync.Mutex // guards byPart
 	byPart map[int]*groupcommit.Committer[Q, Answer]
@@ -42,6 +43,9 @@ func (v *verb[Q]) call(ctx context.Context, ask Q) (Answer, error) {
 	if err == nil && v.wakes {
 		v.c.wake(v.key(ask), answer.Due)
 	}
+	if err == nil && v.ends != nil && answer.Was == Running {
+		v.c.doubtAll(v.ends([]Q{ask}, []Answer{answer}))
+	}
 	return answer, err
 }
 
@@ -50,6 +54,9 @@ func (v *verb[Q]) callAll(ctx context.Context, asks []Q) ([]Answer, error) {
 	answers, err := v.do(ctx, asks)
 	if err == nil && v.wakes {
 		v.c.wakeAll(len(answers), func(i int) (Key, time.Time) { return v.key(asks[i]), answers[i].Due })
+	}
+	if err == nil && v.ends != nil {
+		v.c.doubtAll(v.ends(asks, answers))
 	}
 	return answers, err
 }

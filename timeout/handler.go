@@ -16,7 +16,8 @@ import (
 //
 // The context ends when the lease is lost: the task was set or removed meanwhile, or the engine
 // could not be reached for as long as the lease. Then another node may run the task, and the
-// handler's result is ignored. The context ends as well after Topic.Timeout, and some time
+// handler's result is ignored. Of a set, a removal or a dropped topic the handler hears at once, if its node
+// does: see Center.Remove. The context ends as well after Topic.Timeout, and some time
 // after Run was told to end. context.Cause says which it was.
 //
 // A handler is called at least once for each task, by several goroutines at the same time, and

@@ -33,8 +33,8 @@ func (c *counted) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 }
 
 // Wake is needed for trials in time: the engine says only by it when tasks that were put off are back.
-func (c *counted) Wake(ctx context.Context, wake func(string)) error {
-	return c.Engine.(engine.Waker).Wake(ctx, wake)
+func (c *counted) Wake(ctx context.Context, wake func(string), ended func(timeout.Key)) error {
+	return c.Engine.(engine.Waker).Wake(ctx, wake, ended)
 }
 
 // hosts is a Caller. A target is a host and a path, and each host has a circuit.

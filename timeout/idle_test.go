@@ -26,6 +26,7 @@ type teller struct {
 
 	mu    sync.Mutex
 	wakes []func(topic string)
+	ended []func(key timeout.Key)
 }
 
 func newTeller(t *testing.T) *teller {
@@ -35,9 +36,9 @@ func newTeller(t *testing.T) *teller {
 	return &teller{Engine: engine, resume: make(chan struct{}), ends: make(chan error)}
 }
 
-func (e *teller) Wake(ctx context.Context, wake func(topic string)) error {
+func (e *teller) Wake(ctx context.Context, wake func(topic string), ended func(key timeout.Key)) error {
 	e.mu.Lock()
-	e.wakes = append(e.wakes, wake)
+	e.wakes, e.ended = append(e.wakes, wake), append(e.ended, ended)
 	e.mu.Unlock()
 	select {
 	case err := <-e.ends:
@@ -53,6 +54,18 @@ func (e *teller) tell(topic string) {
 	e.mu.Unlock()
 	for _, wake := range wakes {
 		wake(topic)
+	}
+}
+
+// tellEnded tells that leases have ended.
+func (e *teller) tellEnded(keys ...timeout.Key) {
+	e.mu.Lock()
+	listeners := slices.Clone(e.ended)
+	e.mu.Unlock()
+	for _, ended := range listeners {
+		for _, key := range keys {
+			ended(key)
+		}
 	}
 }
 

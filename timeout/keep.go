@@ -3,17 +3,18 @@ package timeout
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// keep extends leases when a third of their time has passed. It cancels the contexts of lost
+// keep extends leases when a third of their time has passed, or when they are in doubt. It cancels the contexts of lost
 // attempts and gives up hanging handlers. w.mu must be held.
 func (w *worker) keep(now time.Time) {
 	w.kept = time.Time{}
 	if aging, lease := w.aging(now), w.topic.Lease; len(aging) > 0 {
-		w.extending = true
+		w.extending, w.told = true, false
 		w.gone.Go(func() { w.extend(aging, lease) })
 	}
 	if len(w.held)+len(w.lost) > 0 {
@@ -31,6 +32,40 @@ func (w *worker) keepAt(at time.Time) {
 	}
 }
 
+// doubt makes the worker ask at once whether the leases of a task still last, or all leases if id is empty.
+func (w *worker) doubt(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.held) > 0 || w.isCalling() {
+		now := time.Now()
+		w.doubts[id] = now
+		w.recheck(now)
+	}
+}
+
+// recheck makes the worker keep its leases now, and once more after an extension under way. w.mu must be held.
+func (w *worker) recheck(now time.Time) {
+	w.told = true
+	w.keepAt(now)
+	signal(w.wakeup)
+}
+
+// doubted reports whether somebody has doubted a lease since it was asked for or extended. w.mu must be held.
+func (w *worker) doubted(a *attempt) bool {
+	asked := a.until.Add(-a.lease)
+	return len(w.doubts) > 0 && (!w.doubts[a.ID].Before(asked) || !w.doubts[""].Before(asked))
+}
+
+// believe forgets the doubts after the leases were looked at. During a call or an extension it keeps them for engineTimeout: a
+// call may bring another lease, and the next extension waits for this one. w.mu must be held.
+func (w *worker) believe(now time.Time) {
+	if !w.extending && !w.isCalling() {
+		clear(w.doubts)
+		return
+	}
+	maps.DeleteFunc(w.doubts, func(_ string, since time.Time) bool { return now.Sub(since) > engineTimeout })
+}
+
 // pauseFor returns the pause of keep beside a lease of that length.
 func pauseFor(lease time.Duration) time.Duration { return min(lease/6, time.Second) }
 
@@ -45,7 +80,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.lose(a)
 		case w.hangs(a, now):
 			w.abandon(a)
-		case !a.accepted && !w.extending && a.until.Sub(now) < a.lease*2/3:
+		case !a.accepted && !w.extending && (a.until.Sub(now) < a.lease*2/3 || w.doubted(a)):
 			aging = append(aging, a)
 		}
 	}
@@ -54,6 +89,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.giveUp(a)
 		}
 	}
+	w.believe(now)
 	return aging
 }
 
@@ -120,6 +156,9 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.extending = false
+	if w.told {
+		w.recheck(time.Now())
+	}
 	for i, a := range aging {
 		switch {
 		case a.accepted:
@@ -129,6 +168,8 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 			a.until, a.lease = asked.Add(lease), lease
 		case known:
 			w.lose(a)
+		default:
+			w.doubts[a.ID] = asked // for another try at the next look
 		}
 	}
 	if len(accepted) > 0 {

@@ -95,6 +95,11 @@ func (l *leaser) others(p *part) bool {
 	return slices.ContainsFunc(l.parts, func(other *part) bool { return other != p && !other.idle })
 }
 
+// isCalling reports whether a part is asked. l.mu must be held.
+func (l *leaser) isCalling() bool {
+	return slices.ContainsFunc(l.parts, func(p *part) bool { return p.calls > 0 })
+}
+
 // asked returns for how many tasks parts are asked. l.mu must be held.
 func (l *leaser) asked() (tasks int) {
 	for _, p := range l.parts {

@@ -49,7 +49,7 @@ func (c *Center) Run(ctx context.Context) error {
 		helpers.Go(func() {
 			c.follow(background, "wake-ups", func(ctx context.Context) error {
 				defer c.hear(false)
-				return waker.Wake(ctx, c.woken)
+				return waker.Wake(ctx, c.woken, c.doubt)
 			})
 		})
 	}
@@ -218,6 +218,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	}
 	for name, w := range c.workers {
 		if _, ok := known[name]; !ok {
+			w.doubt("")
 			c.dismiss(name, w)
 		}
 	}
@@ -311,6 +312,23 @@ func (c *Center) woken(topic string) {
 	c.tell(topic, (*leaser).woken)
 }
 
+// doubt makes the worker of a topic ask whether leases of a task still last, or all leases of the topic if the key has no ID.
+func (c *Center) doubt(key Key) {
+	c.mu.Lock()
+	w := c.workers[key.Topic]
+	c.mu.Unlock()
+	if w != nil {
+		w.doubt(key.ID)
+	}
+}
+
+// doubtAll is doubt for many keys.
+func (c *Center) doubtAll(keys []Key) {
+	for _, key := range keys {
+		c.doubt(key)
+	}
+}
+
 // tell calls a method of the worker and of the dispatcher of a topic, if there are such.
 func (c *Center) tell(topic string, method func(*leaser)) {
 	c.mu.Lock()
@@ -324,14 +342,17 @@ func (c *Center) tell(topic string, method func(*leaser)) {
 	}
 }
 
-// hear notes whether the engine tells of new tasks from now on. All workers look, since some
-// wakes may be missing.
+// hear notes whether the engine tells of new tasks and ended leases from now on. All workers look for both, since some
+// calls may be missing.
 func (c *Center) hear(hears bool) {
 	c.hears.Store(hears)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.workers {
 		w.woken()
+		if hears {
+			w.doubt("")
+		}
 	}
 	for _, d := range c.dispatchers {
 		d.woken()

@@ -108,6 +108,9 @@ func (w *worker) answer(p *part, ask engine.Ask, batch engine.Batch, err error, 
 		}
 		a.trial = ask.Max == 1 && w.hold.leases != leaseAny
 		w.held[a] = struct{}{}
+		if w.doubted(a) { // since the question
+			w.recheck(now)
+		}
 		if w.stopping || a.trial && w.tries(a) { // since the call
 			w.release(a, &w.counts.Returned, 0)
 			continue

@@ -121,10 +121,11 @@ func (c *Center) pause(ctx context.Context, name string, paused bool) error {
 	return err
 }
 
-// DropTopic ends a topic and everything in it.
+// DropTopic ends a topic and everything in it. The contexts of running handlers end as after Remove.
 func (c *Center) DropTopic(ctx context.Context, name string) error {
 	_, err := during(c, func() (any, error) {
 		err := c.engine.DropTopic(ctx, name)
+		c.doubt(Key{Topic: name})
 		c.forget(name)
 		c.look()
 		return nil, err

@@ -165,8 +165,8 @@ func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
 }
 
 // Remove ends a task in the state Pending, Running or Dead; Answer.Was is this state. The context of
-// a running handler ends at the next try to extend its lease: mostly within a third of the lease, and
-// always within half of it unless the engine is slow.
+// a running handler ends at once, on every node that hears of it: see engine.Waker. Otherwise it ends at the next try
+// to extend the lease: mostly within a third of the lease, and always within half of it unless the engine is slow.
 func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	return c.removes.one(ctx, Removal{Key: key})
 }

@@ -25,8 +25,10 @@ type worker struct {
 	came      int        // tasks leased since it has changed
 	held      map[*attempt]struct{}
 	lost      map[*attempt]time.Time // handlers running without a lease, and since when
+	doubts    map[string]time.Time   // when somebody last said that a lease of a task has ended, by ID; empty means any task
 	kept      time.Time              // when keep is next; zero while nothing is leased
 	extending bool                   // whether leases are being extended
+	told      bool                   // whether leases are doubted since the last extension began
 	hanging   int                    // hanging handlers without a place
 	crowded   bool                   // whether the log has said that too many handlers hang
 	workers   int                    // goroutines in work
@@ -63,6 +65,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	w := &worker{
 		held:      make(map[*attempt]struct{}),
 		lost:      make(map[*attempt]time.Time),
+		doubts:    make(map[string]time.Time),
 		calls:     make(map[string]int),
 		ownership: ownership{slots: []int{}, moves: make(map[int]time.Time)}, // none before there is a view
 	}

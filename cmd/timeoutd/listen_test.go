@@ -34,7 +34,7 @@ func TestItListensWhereItIsTold(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- e.Engine.(engine.Waker).Wake(ctx, func(string) {}) }()
+		go func() { ended <- e.Engine.(engine.Waker).Wake(ctx, func(string) {}, func(engine.Key) {}) }()
 		for _, ln := range servers {
 			conn, err := ln.Accept()
 			require.NoError(t, err)

@@ -376,16 +376,21 @@ type Execution struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// Waker is the interface of engines that hear of tasks set by others.
+// Waker is the interface of engines that hear of what others do to tasks.
 type Waker interface {
 	// Wake calls wake with a topic when anybody, perhaps another process, sets or moves a task
 	// to a time before all others of its slot. Some calls may be needless and some may be
 	// missing: they only save time. Wake returns when ctx ends.
 	//
-	// An empty topic says that wake is called from now on for all topics and all setters. Wake
-	// says so when it begins to listen, and again after each gap. From then until Wake returns,
+	// An empty topic says that wake and ended are called from now on for all topics and all setters.
+	// Wake says so when it begins to listen, and again after each gap. From then until Wake returns,
 	// a center asks only every few seconds instead of every timeout.Config.Poll.
-	Wake(ctx context.Context, wake func(topic string)) error
+	//
+	// Wake calls ended with the key of a task when a set or a removal has ended the lease of that running
+	// task. A key without an ID says so of some tasks of the topic, or that the topic was dropped. As with
+	// wake, some calls may be needless and some missing. A call that ends no lease should cost nothing more.
+	// Neither function calls the engine or waits for one that does.
+	Wake(ctx context.Context, wake func(topic string), ended func(key Key)) error
 }
 
 // Peeker is the interface of engines that can look at many topics in one call. A center without

@@ -121,7 +121,7 @@ func testClose(r *rig) {
 	if waker, ok := own.engine.(engine.Waker); ok {
 		ctx, cancel := context.WithCancel(r.ctx)
 		go func() {
-			_ = waker.Wake(ctx, func(string) {}) // any result will do: the engine may be closed
+			_ = waker.Wake(ctx, func(string) {}, func(engine.Key) {}) // any result will do: the engine may be closed
 			close(waked)
 		}()
 		defer func() {

@@ -213,7 +213,7 @@ func (r *rig) woken() <-chan struct{} {
 				default:
 				}
 			}
-		})
+		}, func(engine.Key) {})
 	}()
 	r.t.Cleanup(func() {
 		cancel()

@@ -118,7 +118,7 @@ func (s *suite) tests() []test {
 		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogNewRun", testLogNewRun}, test{"LogOfASet", testLogOfASet})
 	}
 	if _, ok := s.engine.(engine.Waker); ok {
-		tests = append(tests, test{"Waker", testWaker})
+		tests = append(tests, test{"Waker", testWaker}, test{"WakerOfEndedLeases", testWakerEnded})
 	}
 	if _, ok := s.engine.(engine.Parted); ok {
 		tests = append(tests, test{"Parts", testParts})

@@ -97,7 +97,7 @@ func testWaker(r *rig) {
 				if topic == r.topic {
 					heard.Add(1)
 				}
-			})
+			}, func(engine.Key) {})
 		}()
 	}
 	wakes := func(what string, change func()) {
@@ -132,6 +132,92 @@ func testWaker(r *rig) {
 			require.Fail(r.t, "Wake does not return when its context has ended")
 		}
 	}
+}
+
+// testWakerEnded listens while the other engine, if there is one, ends leases.
+func testWakerEnded(r *rig) {
+	r.make(engine.Topic{Slots: 4, Retain: long})
+	var mu sync.Mutex
+	heard := make(map[string]int) // by ID
+	listening := make(chan struct{})
+	ctx, cancel := context.WithCancel(r.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		var once sync.Once
+		ended <- r.engine.(engine.Waker).Wake(ctx, func(topic string) {
+			if topic == "" {
+				once.Do(func() { close(listening) })
+			}
+		}, func(key engine.Key) {
+			mu.Lock()
+			defer mu.Unlock()
+			if key.Topic == r.topic {
+				heard[key.ID]++
+			}
+		})
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil && ctx.Err() == nil {
+			r.t.Errorf("Wake: %v", err)
+		}
+	}()
+	select {
+	case <-listening:
+	case <-time.After(patient / 6):
+		r.t.Skip("Wake does not say that it listens: an index whose primary is no Waker does not either")
+	}
+	hears := func(what string, ids []string, end func() error) {
+		r.t.Helper()
+		for start := time.Now(); ; { // again, since a call may be missing now and then
+			mu.Lock()
+			clear(heard)
+			mu.Unlock()
+			for _, id := range ids {
+				r.leased(id, long)
+			}
+			require.NoError(r.t, end())
+			for range 100 {
+				mu.Lock()
+				all := heard[""] > 0 || !slices.ContainsFunc(ids, func(id string) bool { return heard[id] == 0 })
+				mu.Unlock()
+				if all {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Less(r.t, time.Since(start), patient, "%s tells nobody that it has ended a lease", what)
+		}
+	}
+	remove := func(ids ...string) error {
+		_, err := r.second.Remove(r.ctx, removals(r.keys(ids...)))
+		return err
+	}
+	set := func(ids ...string) error {
+		var tasks []engine.Task
+		for _, id := range ids {
+			tasks = append(tasks, r.task(id, newDue))
+		}
+		_, err := r.second.Set(r.ctx, tasks)
+		return err
+	}
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprint("any of  many ", i)
+	}
+	hears("a set", []string{"a set"}, func() error { return set("a set") })
+	hears("a set of many", many[:5], func() error { return set(many[:5]...) })
+	hears("a set with IfAbsent beside another", []string{"new"}, func() error {
+		_, err := r.second.Set(r.ctx, []engine.Task{{Topic: r.topic, ID: "absent", Due: newDue, IfAbsent: true}, r.task("new", newDue)})
+		return err
+	})
+	hears("a removal", []string{"a removal"}, func() error { return remove("a removal") })
+	hears("a removal of a missing task and more", many, func() error { return remove(append([]string{"none"}, many...)...) })
+	hears("a drop", []string{"dropped"}, func() error {
+		err := r.second.DropTopic(r.ctx, r.topic)
+		r.make(engine.Topic{Slots: 4})
+		return err
+	})
 }
 
 // scanBefore returns the tasks due before until, page by page.

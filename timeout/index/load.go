@@ -160,24 +160,24 @@ func (e *Engine) reloadAll() {
 	}
 }
 
-// Wake implements engine.Waker. It wakes if the index or the primary is a Waker.
-func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+// Wake implements engine.Waker. It wakes if the index or the primary is a Waker. The primary tells of ended leases.
+func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	given := ctx
 	ctx, cancel := context.WithCancel(given)
 	defer cancel()
-	ended := make(chan error, 2)
+	done := make(chan error, 2)
 	running := 0
-	listen := func(to engine.Engine, wake func(topic string)) {
+	listen := func(to engine.Engine, wake func(topic string), ended func(key engine.Key)) {
 		if waker, ok := to.(engine.Waker); ok {
 			running++
-			go func() { ended <- waker.Wake(ctx, wake) }()
+			go func() { done <- waker.Wake(ctx, wake, ended) }()
 		}
 	}
 	listen(e.index.Engine, func(topic string) {
 		if topic != "" { // the index hears only this process: it can't promise all news
 			wake(topic)
 		}
-	})
+	}, func(engine.Key) {}) // its leases are no leases of tasks
 	listen(e.Primary, func(topic string) {
 		if topic == "" {
 			e.reloadAll()
@@ -185,13 +185,13 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			e.reload(topic)
 		}
 		wake(topic)
-	})
+	}, ended)
 	if running == 0 {
 		<-ctx.Done()
 	}
 	var failure error
 	for range running {
-		failure = errors.Join(failure, <-ended)
+		failure = errors.Join(failure, <-done)
 		cancel()
 	}
 	if given.Err() != nil {

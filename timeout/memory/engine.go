@@ -30,14 +30,14 @@ type Engine struct {
 	number int64 // the last version or lease number
 	ahead  int64 // what clockAhead returned at the last step of the clock, see follow
 	nodes  []node
-	wakers map[*func(string)]struct{}
+	wakers map[*waker]struct{}
 	closed bool
 }
 
 // New returns an empty engine.
 func New(cfg Config) (*Engine, error) {
 	cfg.Executions = cmp.Or(cfg.Executions, 20)
-	return &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*func(string)]struct{})}, nil
+	return &Engine{cfg: cfg, start: time.Now(), wakers: make(map[*waker]struct{})}, nil
 }
 
 // topic has the tasks of one name.
@@ -75,10 +75,18 @@ func call[R any](ctx context.Context, e *Engine, work func() (R, error)) (result
 
 // each answers each element of a batch in turn.
 func each[A, R any](ctx context.Context, e *Engine, batch []A, answer func(A) R) ([]R, error) {
+	return ending(ctx, e, batch, nil, answer)
+}
+
+// ending is each for a call that can end leases: ended returns those that it has ended, by its answers.
+func ending[A, R any](ctx context.Context, e *Engine, batch []A, ended func([]A, []R) []engine.Key, answer func(A) R) ([]R, error) {
 	return call(ctx, e, func() ([]R, error) {
 		answers := make([]R, len(batch))
 		for i, one := range batch {
 			answers[i] = answer(one)
+		}
+		if ended != nil && len(e.wakers) > 0 {
+			e.tell(ended(batch, answers))
 		}
 		return answers, nil
 	})
@@ -158,6 +166,9 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 // DropTopic is engine.Engine's.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	_, err := in(ctx, e, name, func(t *topic) bool {
+		if t.counts[engine.Running] > 0 {
+			e.tell([]engine.Key{{Topic: name}})
+		}
 		e.topics.Delete(t.Name)
 		return true
 	})
@@ -194,10 +205,17 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return err
 }
 
+// waker is a call of Wake.
+type waker struct {
+	wake  func(topic string)
+	ended func(key engine.Key)
+}
+
 // Wake is engine.Waker's: it tells of each task that waits as the first of its slot from now on.
-func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
+	waker := &waker{wake, ended}
 	if _, err := call(ctx, e, func() (bool, error) {
-		e.wakers[&wake] = struct{}{}
+		e.wakers[waker] = struct{}{}
 		return true, nil
 	}); err != nil {
 		return err
@@ -205,7 +223,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	wake("")
 	<-ctx.Done()
 	e.mu.Lock()
-	delete(e.wakers, &wake)
+	delete(e.wakers, waker)
 	e.mu.Unlock()
 	return nil
 }

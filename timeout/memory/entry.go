@@ -184,6 +184,20 @@ func (e *Engine) drop(en *entry) {
 // wake calls the wakers, each in a goroutine of its own since e.mu is held.
 func (e *Engine) wake(topic string) {
 	for waker := range e.wakers {
-		go (*waker)(topic)
+		go waker.wake(topic)
+	}
+}
+
+// tell tells the wakers of ended leases, each in a goroutine of its own since e.mu is held.
+func (e *Engine) tell(ended []engine.Key) {
+	if len(ended) == 0 {
+		return
+	}
+	for waker := range e.wakers {
+		go func() {
+			for _, key := range ended {
+				waker.ended(key)
+			}
+		}()
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Set is engine.Engine's.
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
-	return each(ctx, e, tasks, func(task engine.Task) engine.Answer {
+	return ending(ctx, e, tasks, engine.EndedBySet, func(task engine.Task) engine.Answer {
 		t := e.topics.Get(task.Topic)
 		if t == nil {
 			return engine.Answer{Err: noTopic(task.Topic)}
@@ -75,7 +75,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 
 // Remove is engine.Engine's.
 func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
-	return each(ctx, e, removals, func(removal engine.Removal) engine.Answer {
+	return ending(ctx, e, removals, engine.EndedByRemoval, func(removal engine.Removal) engine.Answer {
 		en := e.find(removal.Key)
 		if en == nil || !removal.Removes(en.state, en.version) {
 			return en.asIs()

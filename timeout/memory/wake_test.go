@@ -27,7 +27,7 @@ func TestTheFirstTaskOfASlotWakes(t *testing.T) {
 				if topic == "orders" {
 					told.Add(1)
 				}
-			})
+			}, func(engine.Key) {})
 		}()
 		synctest.Wait()
 		due := time.Now().Add(time.Minute)

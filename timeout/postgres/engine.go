@@ -59,7 +59,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 	e.life, e.end = context.WithCancel(context.Background())
 	e.topics.known = make(map[string]*topic)
 	e.counted = make(map[int32]counted)
-	e.notifier = &notifier{topics: make(map[string]struct{}), wakeup: make(chan struct{}, 1)}
+	e.notifier = &notifier{messages: make(map[string]struct{}), wakeup: make(chan struct{}, 1)}
 	e.parts.Go(func() { e.spread(e.life) })
 	return e
 }

@@ -64,7 +64,7 @@ func TestAClosedEngineRefusesAllCalls(t *testing.T) {
 	e, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: newSchema()})
 	require.NoError(t, err)
 	waking := make(chan error, 1)
-	go func() { waking <- e.Wake(context.Background(), func(string) {}) }()
+	go func() { waking <- e.Wake(context.Background(), func(string) {}, func(engine.Key) {}) }()
 	require.NoError(t, e.Close())
 	require.NoError(t, e.Close())
 	require.ErrorIs(t, <-waking, engine.ErrClosed)
@@ -78,7 +78,7 @@ func TestAClosedEngineRefusesAllCalls(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = e.Heartbeat(t.Context(), engine.Node{Name: "n"}, time.Second)
 	require.ErrorIs(t, err, engine.ErrClosed)
-	require.ErrorIs(t, e.Wake(t.Context(), func(string) {}), engine.ErrClosed)
+	require.ErrorIs(t, e.Wake(t.Context(), func(string) {}, func(engine.Key) {}), engine.ErrClosed)
 }
 
 func TestWhatCanNotBeUsedIsRefusedAndTellsNoPassword(t *testing.T) {
@@ -360,7 +360,7 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 			} else {
 				woken.Add(1)
 			}
-		})
+		}, func(engine.Key) {})
 	})
 	var mu sync.Mutex
 	acknowledged := map[string]int64{}
@@ -426,7 +426,7 @@ func TestAnotherProcessIsWokenForWhatIsDueSoon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	woken := make(chan string, 1000)
 	done := make(chan error, 1)
-	go func() { done <- waiter.Wake(ctx, func(topic string) { woken <- topic }) }()
+	go func() { done <- waiter.Wake(ctx, func(topic string) { woken <- topic }, func(engine.Key) {}) }()
 	require.Eventually(t, func() bool {
 		set(t, setter, engine.Task{ID: "1", After: time.Second})
 		select {

@@ -69,7 +69,7 @@ func TestAMessageThatIsNeverAnsweredHoldsUpNoOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	woken := make(chan string, 1000)
 	done := make(chan error, 1)
-	go func() { done <- waiter.Wake(ctx, func(topic string) { woken <- topic }) }()
+	go func() { done <- waiter.Wake(ctx, func(topic string) { woken <- topic }, func(engine.Key) {}) }()
 	hears := func() {
 		t.Helper()
 		require.Eventually(t, func() bool {

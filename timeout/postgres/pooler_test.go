@@ -34,7 +34,7 @@ func TestBehindAPoolerItHearsWhatOthersSetFromTheServerItself(t *testing.T) {
 	woken := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- e.Wake(ctx, func(topic string) { woken <- topic }) }()
+	go func() { ended <- e.Wake(ctx, func(topic string) { woken <- topic }, func(engine.Key) {}) }()
 	require.Empty(t, <-woken, "it listens")
 	set(t, other, engine.Task{ID: "1", After: time.Second})
 	require.Equal(t, "orders", <-woken)

@@ -34,7 +34,10 @@ func (e *Engine) set(ctx context.Context, exec executor, tasks []engine.Task) ([
 	if !exec.foreign {
 		e.notifier.tell(soonSet(tasks)...)
 	}
-	return answers, err
+	if err != nil {
+		return nil, err
+	}
+	return answers, e.tellEnded(ctx, exec, engine.EndedBySet(tasks, answers))
 }
 
 // queueSet adds a statement to set tasks. With IfAbsent it may leave a task as it is, but locks it.

@@ -262,5 +262,8 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	if err == nil && dropped == 0 {
 		return notFound(name)
 	}
+	if err == nil {
+		e.notifier.tell(payloads([]engine.Key{{Topic: name}})...)
+	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -119,5 +120,54 @@ func TestATaskThatIsSetWhileItIsRemovedHasAHigherVersion(t *testing.T) {
 		require.Greater(t, answers[0].Version, before[0].Version)
 		require.NotEqual(t, answers[0].Version, moved[0].Version)
 		require.Equal(t, answers[0].Version, get(t, e, "1").Version)
+	}
+}
+
+func TestOthersHearOfAnEndedLeaseWhenTheTransactionCommits(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	listener := open(t, schemaOf(e))
+	pool := newPool(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	listening, heard, done := make(chan bool, 100), make(chan engine.Key, 100), make(chan error, 1)
+	go func() {
+		done <- listener.Wake(ctx, func(topic string) {
+			if topic == "" {
+				listening <- true
+			}
+		}, func(key engine.Key) { heard <- key })
+	}()
+	defer func() { cancel(); <-done }()
+	<-listening
+	for n, end := range []func(tx pgx.Tx) ([]engine.Answer, error){
+		func(tx pgx.Tx) ([]engine.Answer, error) {
+			return e.SetTx(ctx, tx, []engine.Task{{Topic: "orders", ID: "a b", After: time.Hour}, {Topic: "orders", ID: "new", After: time.Hour}})
+		},
+		func(tx pgx.Tx) ([]engine.Answer, error) {
+			return e.RemoveTx(ctx, tx, []engine.Removal{{Key: key("a b")}, {Key: key("new")}})
+		},
+	} {
+		for _, commit := range []bool{false, true} {
+			if !commit {
+				set(t, e, engine.Task{ID: "a b"})
+				leaseOne(t, e, time.Hour)
+			}
+			tx, err := pool.Begin(ctx)
+			require.NoError(t, err)
+			answers, err := end(tx)
+			require.NoError(t, err)
+			require.Equal(t, engine.Running, answers[0].Was)
+			if commit {
+				require.NoError(t, tx.Commit(ctx))
+			} else {
+				require.NoError(t, tx.Rollback(ctx))
+			}
+		}
+		select {
+		case ended := <-heard:
+			require.Equal(t, key("a b"), ended)
+		case <-time.After(time.Minute):
+			require.Fail(t, "nobody hears", "%d", n)
+		}
+		require.Empty(t, heard, "messages come in the order of the commits: that of the rollback would be there")
 	}
 }

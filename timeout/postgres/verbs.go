@@ -65,7 +65,7 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 }
 
 func (e *Engine) remove(ctx context.Context, exec executor, removals []engine.Removal) ([]engine.Answer, error) {
-	return e.change(ctx, exec, "removing tasks", true, len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, ts targets, read func(pgx.Rows) error) {
+	answers, err := e.change(ctx, exec, "removing tasks", true, len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, ts targets, read func(pgx.Rows) error) {
 		// One statement is for topics with a Retain, one for the others. Most batches need only one.
 		for _, retained := range []bool{false, true} {
 			var some targets
@@ -90,6 +90,10 @@ func (e *Engine) remove(ctx context.Context, exec executor, removals []engine.Re
 			batch.Queue(sql, topics, ids, numbers, states, versions).Query(read)
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, e.tellEnded(ctx, exec, engine.EndedByRemoval(removals, answers))
 }
 
 func keyOf(keys []engine.Key) func(int) engine.Key {

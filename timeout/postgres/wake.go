@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,22 +47,32 @@ func soonMoved(moves []engine.Move) []string {
 	return soonIn(len(moves), func(i int) (string, time.Time, time.Duration) { return moves[i].Topic, moves[i].Due, moves[i].After })
 }
 
-// notifier collects the topics with a task due soon, for messages to other engines. The messages are
+// payloads returns the messages about ended leases: a topic, a space, and an ID if it is about one task. A topic has no
+// space, so programs of an earlier version take each for one of a topic that they don't have.
+func payloads(ended []engine.Key) []string {
+	all := make([]string, len(ended))
+	for i, key := range ended {
+		all[i] = key.Topic + " " + key.ID
+	}
+	return all
+}
+
+// notifier collects messages to other engines: topics with a task due soon, and what payloads returns. The messages are
 // apart from the transactions that set tasks: the server commits notifying transactions one after
 // the other.
 type notifier struct {
-	mu     sync.Mutex
-	topics map[string]struct{}
-	wakeup chan struct{}
+	mu       sync.Mutex
+	messages map[string]struct{}
+	wakeup   chan struct{}
 }
 
-func (h *notifier) tell(topics ...string) {
-	if len(topics) == 0 {
+func (h *notifier) tell(messages ...string) {
+	if len(messages) == 0 {
 		return
 	}
 	h.mu.Lock()
-	for _, topic := range topics {
-		h.topics[topic] = struct{}{}
+	for _, message := range messages {
+		h.messages[message] = struct{}{}
 	}
 	h.mu.Unlock()
 	select {
@@ -70,16 +81,16 @@ func (h *notifier) tell(topics ...string) {
 	}
 }
 
-// take returns the collected topics, and forgets them.
+// take returns the collected messages, and forgets them.
 func (h *notifier) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	names := slices.Collect(maps.Keys(h.topics))
-	clear(h.topics)
-	return names
+	messages := slices.Collect(maps.Keys(h.messages))
+	clear(h.messages)
+	return messages
 }
 
-// spread sends the notifier's topics until ctx ends. A message only saves time: one that fails is not
+// spread sends the notifier's messages until ctx ends. A message only saves time: one that fails is not
 // sent again.
 func (e *Engine) spread(ctx context.Context) {
 	for {
@@ -104,17 +115,29 @@ func (e *Engine) spread(ctx context.Context) {
 
 func (e *Engine) channel() string { return "hw_" + e.schema }
 
-// queueNotice adds a message to the caller's transaction. The server sends it at the commit.
-func (e *Engine) queueNotice(batch *pgx.Batch, topics []string) {
-	if len(topics) > 0 {
-		batch.Queue(e.sql.Notify, e.channel(), topics)
+// queueNotice adds messages to the caller's transaction. The server sends them at the commit.
+func (e *Engine) queueNotice(batch *pgx.Batch, messages []string) {
+	if len(messages) > 0 {
+		batch.Queue(e.sql.Notify, e.channel(), messages)
 	}
+}
+
+// tellEnded tells other engines of ended leases, in the caller's transaction by another round trip.
+func (e *Engine) tellEnded(ctx context.Context, exec executor, ended []engine.Key) error {
+	if len(ended) == 0 {
+		return nil
+	}
+	if exec.foreign {
+		return exec.send(ctx, "telling of ended leases", func(batch *pgx.Batch) { e.queueNotice(batch, payloads(ended)) })
+	}
+	e.notifier.tell(payloads(ended)...)
+	return nil
 }
 
 // Wake implements engine.Waker. It listens on a connection of its own. If it loses that, it connects
 // again after 100ms, and doubles this wait up to 5s while it fails. It hears of tasks due within five
 // seconds.
-func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	e.mu.Lock()
 	if e.closed.Load() {
 		e.mu.Unlock()
@@ -131,7 +154,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	for wait := reconnect; ; wait = min(2*wait, maxReconnect) {
 		if conn, err := e.connect(within); err == nil {
 			wake("") // earlier messages are lost
-			listenTo(within, conn, wake)
+			listenTo(within, conn, wake, ended)
 			closeConn(conn)
 			wait = reconnect
 		}
@@ -156,8 +179,8 @@ func (e *Engine) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// listenTo calls wake until the connection is lost.
-func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string)) {
+// listenTo calls wake and ended until the connection is lost.
+func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string), ended func(key engine.Key)) {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, listenCheck)
 		message, err := conn.WaitForNotification(waiting)
@@ -165,7 +188,11 @@ func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string)) {
 		cancel()
 		switch {
 		case err == nil:
-			wake(message.Payload)
+			if topic, id, found := strings.Cut(message.Payload, " "); found {
+				ended(engine.Key{Topic: topic, ID: id})
+			} else {
+				wake(topic)
+			}
 		case !silent || conn.IsClosed() || ping(ctx, conn) != nil:
 			return
 		}

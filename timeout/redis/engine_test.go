@@ -523,7 +523,7 @@ func TestAnotherProcessIsWoken(t *testing.T) {
 	woken := make(chan string, 100)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- second.Wake(ctx, func(topic string) { woken <- topic }) }()
+	go func() { ended <- second.Wake(ctx, func(topic string) { woken <- topic }, func(engine.Key) {}) }()
 	require.Empty(t, <-woken, "it hears from now on")
 	set(t, e, engine.Task{ID: "1", Due: time.Now().Add(time.Hour - time.Since(time.Unix(0, 0)))})
 	require.Equal(t, "orders", <-woken)

@@ -325,6 +325,6 @@ func (e *Engine) drop(ctx context.Context, l *layout) error {
 
 func (e *Engine) dropParts(ctx context.Context, partitions []*partition) error {
 	return e.all(ctx, partitions, func(at *partition) *invocation {
-		return invoke(scriptDrop, at, tombstone.Milliseconds())
+		return invoke(scriptDrop, at, tombstone.Milliseconds(), e.channel, wakePrefix(at))
 	}, nil)
 }

@@ -137,9 +137,9 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	v := e.changing(scriptRemove, false, answers, func(i int) engine.Key { return removals[i].Key }, func(c *invocation, i int) {
 		c.Args = append(c.Args, removals[i].ID)
 	})
-	v.begin = func(at *partition, _ int) *invocation { return invoke(scriptRemove, at, "") }
+	v.begin = func(at *partition, _ int) *invocation { return invoke(scriptRemove, at, e.channel, wakePrefix(at), "") }
 	v.ready = func(c *invocation) {
-		c.Args[0] = onlyAs(c.tasks, func(i int) (engine.State, int64) { return removals[i].State, removals[i].Version })
+		c.Args[2] = onlyAs(c.tasks, func(i int) (engine.State, int64) { return removals[i].State, removals[i].Version })
 	}
 	return tell(answers, e.each(ctx, v))
 }

@@ -13,7 +13,7 @@ import (
 
 // Wake is engine.Waker's. It listens to a channel, and connects again by itself when the
 // connection is lost.
-func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	if e.redis.Closed() {
 		return engine.ErrClosed
 	}
@@ -36,13 +36,21 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			case *redis.Subscription: // connected again, after a gap
 				wake("")
 			case *redis.Message:
-				if topic, ok := e.hear(message.Payload); ok {
+				if topic, ids, found := strings.Cut(message.Payload, endedMark); found {
+					for id := range strings.SplitSeq(ids, "\n") {
+						ended(engine.Key{Topic: topic, ID: id})
+					}
+				} else if topic, ok := e.hear(message.Payload); ok {
 					wake(topic)
 				}
 			}
 		}
 	}
 }
+
+// endedMark is between the topic and the IDs of tasks whose leases have ended: see tellEnded in head.lua. A program of an earlier
+// version takes no message of so many lines.
+const endedMark = "\n\n\n\n"
 
 // hear notes what a message says: topic, generation, partition and time.
 func (e *Engine) hear(message string) (topic string, ok bool) {

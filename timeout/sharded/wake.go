@@ -13,7 +13,7 @@ type waker struct{ e *core }
 
 // Wake implements engine.Waker. It listens to each shard. When a shard's Wake ends, it listens
 // again.
-func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
+func (w waker) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	e := w.e
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 				if !deaf {
 					wake(topic)
 				}
-			})
+			}, ended)
 		})
 	}
 	listening.Wait()
@@ -48,14 +48,14 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	return nil
 }
 
-func (s *shard) listen(ctx context.Context, wake func(topic string)) {
+func (s *shard) listen(ctx context.Context, wake func(topic string), ended func(key engine.Key)) {
 	select {
 	case <-s.opened:
 	case <-ctx.Done():
 		return
 	}
 	for ctx.Err() == nil {
-		_ = s.engine.(engine.Waker).Wake(ctx, wake) // it only saves time, so any error leads to another try
+		_ = s.engine.(engine.Waker).Wake(ctx, wake, ended) // it only saves time, so any error leads to another try
 		select {
 		case <-ctx.Done():
 		case <-time.After(maxRest):

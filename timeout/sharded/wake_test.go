@@ -15,7 +15,7 @@ type hushed struct {
 	hears chan struct{}
 }
 
-func (s hushed) Wake(ctx context.Context, wake func(topic string)) error {
+func (s hushed) Wake(ctx context.Context, wake func(topic string), _ func(key engine.Key)) error {
 	wake("early")
 	for {
 		select {
@@ -33,7 +33,7 @@ func TestShardsHearWhenEachOfThemDoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan string, 10)
 	ended := make(chan error, 1)
-	go func() { ended <- e.(engine.Waker).Wake(ctx, func(topic string) { told <- topic }) }()
+	go func() { ended <- e.(engine.Waker).Wake(ctx, func(topic string) { told <- topic }, func(engine.Key) {}) }()
 	for range 2 {
 		require.Equal(t, "early", <-told)
 	}

@@ -277,7 +277,7 @@ func (r *rig) listen() (woken chan string, next func() string) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
 	woken, ended := make(chan string, 1000), make(chan error)
-	go func() { ended <- r.Wake(ctx, func(topic string) { woken <- topic }) }()
+	go func() { ended <- r.Wake(ctx, func(topic string) { woken <- topic }, func(engine.Key) {}) }()
 	r.Cleanup(func() { cancel(); require.NoError(r, <-ended) })
 	next = func() string {
 		select {

@@ -78,6 +78,9 @@ func set(ctx context.Context, s *session, tasks []engine.Task) ([]engine.Answer,
 		}
 		return setIn(ctx, s, t, tasks, indices, there, version, at, answers)
 	})
+	if err == nil {
+		err = tellEnded(ctx, s, engine.EndedBySet(tasks, answers))
+	}
 	return answers, err
 }
 

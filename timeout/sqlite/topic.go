@@ -129,7 +129,11 @@ func topics(ctx context.Context, s *session) ([]*topic, error) {
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	_, err := call(ctx, e, "dropping topic "+name, func() (int, error) {
 		left, err := within(ctx, e.write, func(ctx context.Context, s *session) (int, error) {
-			return affect(ctx, s, "UPDATE hw_topics SET name = NULL WHERE name = ?", name)
+			dropped, err := affect(ctx, s, "UPDATE hw_topics SET name = NULL WHERE name = ?", name)
+			if err == nil && dropped > 0 {
+				err = tellEnded(ctx, s, []engine.Key{{Topic: name}})
+			}
+			return dropped, err
 		})
 		if err == nil && left == 0 {
 			err = noTopic(name)

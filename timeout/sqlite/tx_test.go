@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"path/filepath"
 	"testing"
@@ -52,6 +53,53 @@ func TestTasksOfATransactionOfTheCallers(t *testing.T) {
 		require.Equal(t, moved[0].Version, task.Version)
 		require.Equal(t, "p", string(task.Payload))
 	}
+}
+
+func TestOthersHearOfALeaseThatATransactionOfTheCallersEnds(t *testing.T) {
+	r := newRig(t, engine.Topic{})
+	r.path = filepath.Join(t.TempDir(), "app.db")
+	r.Engine = openEngine(t, r.path)
+	r.topic(engine.Topic{})
+	db, err := sql.Open("sqlite", "file:"+r.path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	require.NoError(t, err)
+	defer db.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	listening, heard, done := make(chan bool, 100), make(chan engine.Key, 100), make(chan error, 1)
+	go func() {
+		done <- r.Wake(ctx, func(topic string) {
+			if topic == "" {
+				listening <- true
+			}
+		}, func(key engine.Key) { heard <- key })
+	}()
+	defer func() { cancel(); require.NoError(t, <-done) }()
+	<-listening
+	for _, commit := range []bool{false, true} {
+		if !commit {
+			_, err := r.Set(ctx, []engine.Task{{Topic: "t", ID: "a b"}})
+			require.NoError(t, err)
+			batch, err := r.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Hour})
+			require.NoError(t, err)
+			require.Len(t, batch.Leased, 1)
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		answers, err := sqlite.RemoveTx(ctx, tx, []engine.Removal{{Key: key("a b")}})
+		require.NoError(t, err)
+		require.Equal(t, engine.Running, answers[0].Was)
+		if commit {
+			require.NoError(t, tx.Commit())
+		} else {
+			require.NoError(t, tx.Rollback())
+		}
+	}
+	select {
+	case ended := <-heard:
+		require.Equal(t, key("a b"), ended)
+	case <-time.After(time.Minute):
+		require.Fail(t, "nobody hears")
+	}
+	require.Empty(t, heard)
 }
 
 func TestATransactionIsNotChangedByWhatCantBeKept(t *testing.T) {

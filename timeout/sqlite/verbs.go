@@ -118,6 +118,9 @@ func remove(ctx context.Context, s *session, removals []engine.Removal) ([]engin
 		}
 		return end(ctx, s, t, engine.Removed, gone, logged, at)
 	})
+	if err == nil {
+		err = tellEnded(ctx, s, engine.EndedByRemoval(removals, answers))
+	}
 	return answers, err
 }
 

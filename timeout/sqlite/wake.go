@@ -19,8 +19,8 @@ const (
 // number. Then it wakes the topics whose first task waits for an earlier time than before, and those
 // with a task due within five seconds: a center that listens asks as often by itself. A program with
 // the file to itself is not woken by its own changes, because its center knows of them. If two centers
-// share one Engine, its own changes wake both.
-func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+// share one Engine, its own changes wake both. Besides, Wake looks for ended leases 25 times a second.
+func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(key engine.Key)) error {
 	e.wakers.Add(1)
 	defer e.wakers.Add(-1)
 	seen, err := e.changes(ctx, changes{})
@@ -31,15 +31,31 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if err != nil {
 		return err
 	}
+	_, last, err := e.endedSince(ctx, "")
+	if err != nil {
+		return err
+	}
 	wake("")
-	for pause := wakeLook; ; {
+	listening := time.NewTicker(endedLook)
+	defer listening.Stop()
+	for look := time.After(wakeLook); ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-listening.C:
+			var keys []engine.Key
+			if keys, last, err = e.endedSince(ctx, last); err != nil && ctx.Err() == nil {
+				return err
+			}
+			for _, key := range keys {
+				ended(key)
+			}
+			continue
+		case <-look:
 		}
 		latest, err := e.changes(ctx, seen)
-		if pause = wakeLook; err == nil && (latest.number != seen.number || latest.own != seen.own) {
+		pause := wakeLook
+		if err == nil && (latest.number != seen.number || latest.own != seen.own) {
 			pause = wakeRest
 			before, soon := first, now()+wakeSoon.Milliseconds()
 			first, err = e.first(ctx)
@@ -56,6 +72,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			return err
 		}
 		seen = latest
+		look = time.After(pause)
 	}
 }
 

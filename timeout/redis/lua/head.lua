@@ -140,6 +140,14 @@ local function earlier(channel, message, at)
   end
 end
 
+-- tellEnded tells the listeners of running tasks whose leases end, by a message of their topic, three empty lines and
+-- the ids, or no id for many.
+local function tellEnded(channel, message, ids)
+  if channel == '' or #ids == 0 then return end
+  local topic = string.match(message, '^[^\n]*')
+  call('PUBLISH', channel, topic .. '\n\n\n\n' .. (#ids <= 64 and table.concat(ids, '\n') or ''))
+end
+
 -- asked returns an action time from what the client sends: a time, or for one relative to
 -- now, less than zero.
 local function asked(given, now)

@@ -1,10 +1,10 @@
--- remove(only, id ...): what is pending, running or dead. If only is not empty, it has
+-- remove(channel, message, only, id ...): what is pending, running or dead. If only is not empty, it has
 -- for each the wanted state and version, in one byte and seven; zeros stand for any.
 local meta = call('HMGET', m, 'n', 'z', 'retain', 'marks')
 local refused = refusal(meta)
 if refused then return refused end
-local only, ids, now = ARGV[1], {}, clock()
-for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
+local only, ids, now = ARGV[3], {}, clock()
+for i = 4, #ARGV do ids[i - 3] = ARGV[i] end
 local state, score = states(ids)
 local retain, answers = meta[3] ~= '0', {}
 local records, marks = call('HMGET', a, unpack(ids)), meta[4]
@@ -48,4 +48,5 @@ if #ended > 0 then
   call('ZADD', r, unpack(ended))
   call('HSET', a, unpack(update))
 end
+tellEnded(ARGV[1], ARGV[2], leave[2])
 return {now, answers}

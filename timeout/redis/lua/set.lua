@@ -31,6 +31,7 @@ local function replace(ids, bodies)
   for number = 2, 5 do
     if #leave[number] > 0 then call('ZREM', sets[number], unpack(leave[number])) end
   end
+  tellEnded(channel, message, leave[2])
 end
 
 local function all()

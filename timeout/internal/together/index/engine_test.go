@@ -447,7 +447,7 @@ func TestAnIndexHearsWhereThePrimaryDoes(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			told := make(chan string, 100)
 			ended := make(chan error, 1)
-			go func() { ended <- e.Wake(ctx, func(topic string) { told <- topic }) }()
+			go func() { ended <- e.Wake(ctx, func(topic string) { told <- topic }, func(engine.Key) {}) }()
 			if name == "hearing" {
 				require.Empty(t, <-told)
 			} else {
@@ -467,7 +467,7 @@ func TestAnIndexHearsWhereThePrimaryDoes(t *testing.T) {
 // hearing is a primary with a Wake.
 type hearing struct{ engine.Primary }
 
-func (hearing) Wake(ctx context.Context, wake func(topic string)) error {
+func (hearing) Wake(ctx context.Context, wake func(topic string), _ func(engine.Key)) error {
 	wake("")
 	<-ctx.Done()
 	return nil
