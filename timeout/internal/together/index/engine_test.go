@@ -451,8 +451,10 @@ func TestAnIndexHearsWhereThePrimaryDoes(t *testing.T) {
 			if name == "hearing" {
 				require.Empty(t, <-told)
 			} else {
-				require.Eventually(t, func() bool {
-					_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}})
+				due := time.Now()
+				require.Eventually(t, func() bool { // it is told of a time before all others, once it listens
+					due = due.Add(-time.Second)
+					_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1", Due: due}})
 					require.NoError(t, err)
 					return len(told) > 0
 				}, time.Minute, 10*time.Millisecond)
