@@ -14,13 +14,12 @@ import (
 // attempt runs a task: by its own callback, the handler, or the topic's callback.
 func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	defer a.cancel(nil)
-	topic = topic.With(a.Options)
 	if late := tooLate(a.Task, a.now.Add(time.Since(a.queued))); late != nil {
 		w.end(a, topic, late)
 		return
 	}
 	ctx := a.ctx
-	if limit := timeLimit(topic); limit > 0 {
+	if limit := timeLimit(topic.With(a.Options)); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrTimeout)
 		defer cancel()
@@ -88,7 +87,7 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	attempt := w.c.cfg.wrapped(func(ctx context.Context, task Task) error { return calls.Call(ctx, task, call) })
+	attempt := w.c.wrapped(func(ctx context.Context, task Task) error { return calls.Call(ctx, task, call) })
 	err := protect(func() error { return attempt(ctx, a.Task) })
 	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {

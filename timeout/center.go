@@ -110,7 +110,7 @@ func (c *Center) Handle(topic string, handler Handler) error {
 		return err
 	}
 	if handler != nil {
-		handler = c.cfg.wrapped(handler)
+		handler = c.wrapped(handler)
 	}
 	c.mu.Lock()
 	if handler == nil {

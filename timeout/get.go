@@ -36,6 +36,9 @@ func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 // are on the page: with Query.Metadata a page can be empty, after a second without such a task.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	return checked(c, Query.Check, []Query{query}, func() (Page, error) {
+		if len(query.Metadata) == 0 {
+			return c.engine.List(ctx, query)
+		}
 		for until := time.Now().Add(searchTime); ; {
 			page, err := c.engine.List(ctx, query)
 			page.Tasks = slices.DeleteFunc(page.Tasks, func(task Task) bool { return !task.Options.Has(query.Metadata) })

@@ -38,8 +38,8 @@ func HandleJSON[T any](c *Center, topic string, handle func(ctx context.Context,
 }
 
 // wrapped returns a handler within Config.Middleware.
-func (cfg Config) wrapped(handler Handler) Handler {
-	for _, wrap := range slices.Backward(cfg.Middleware) {
+func (c *Center) wrapped(handler Handler) Handler {
+	for _, wrap := range slices.Backward(c.cfg.Middleware) {
 		handler = wrap(handler)
 	}
 	return handler

@@ -94,6 +94,11 @@ func (c *Center) readTopic(ctx context.Context, name string) (Topic, error) {
 	if err != nil {
 		return Topic{}, err
 	}
+	return topicOf(topics, name)
+}
+
+// topicOf returns the topic of that name, or ErrNotFound.
+func topicOf(topics []Topic, name string) (Topic, error) {
 	for _, topic := range topics {
 		if topic.Name == name {
 			return topic, nil

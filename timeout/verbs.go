@@ -17,8 +17,12 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 		if err := c.ensure(ctx, task)[task.Topic]; err != nil {
 			return Answer{}, err
 		}
-		if err := c.schedule(ctx, &task); err != nil {
-			return Answer{}, err
+		if task.OnSchedule {
+			scheduled, err := c.schedule(ctx, task)
+			if err != nil {
+				return Answer{}, err
+			}
+			task = scheduled[0]
 		}
 		answer, err := c.sets.call(ctx, task)
 		if err == nil {
@@ -35,11 +39,9 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return checked(c, c.checkTask, tasks, func() ([]Answer, error) {
 		if slices.ContainsFunc(tasks, func(task Task) bool { return task.OnSchedule }) {
-			tasks = slices.Clone(tasks)
-			for i := range tasks {
-				if err := c.schedule(ctx, &tasks[i]); err != nil {
-					return nil, err
-				}
+			var err error
+			if tasks, err = c.schedule(ctx, tasks...); err != nil {
+				return nil, err
 			}
 		}
 		answers, err := c.sets.callAll(ctx, tasks)
@@ -50,27 +52,36 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	})
 }
 
-// schedule fills in the action time of a task with OnSchedule.
-func (c *Center) schedule(ctx context.Context, task *Task) error {
-	if !task.OnSchedule {
-		return nil
-	}
-	topic, err := c.readTopic(ctx, task.Topic)
+// schedule returns the tasks, with the action times of those with OnSchedule.
+func (c *Center) schedule(ctx context.Context, tasks ...Task) ([]Task, error) {
+	topics, err := c.engine.Topics(ctx)
 	if err != nil {
-		return err
-	}
-	schedule, err := scheduleOf(topic)
-	if err == nil && schedule == nil {
-		err = fmt.Errorf("%w: OnSchedule of %v: topic %s has no Every, must have one", ErrConflict, task.Key(), topic.Name)
-	}
-	if err != nil {
-		return err
+		return nil, err
 	}
 	now, err := c.engine.Now(ctx)
-	if err == nil {
+	if err != nil {
+		return nil, err
+	}
+	tasks = slices.Clone(tasks)
+	for i := range tasks {
+		task := &tasks[i]
+		if !task.OnSchedule {
+			continue
+		}
+		topic, err := topicOf(topics, task.Topic)
+		if err != nil {
+			return nil, err
+		}
+		schedule, err := scheduleOf(topic)
+		if err == nil && schedule == nil {
+			err = fmt.Errorf("%w: OnSchedule of %v: topic %s has no Every, must have one", ErrConflict, task.Key(), topic.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
 		task.Due = schedule.Next(now, now)
 	}
-	return err
+	return tasks, nil
 }
 
 // set sets tasks. It repeats the call for tasks whose topic was missing and is made now.
@@ -198,16 +209,22 @@ func (c *Center) wakeAll(n int, at func(int) (key Key, due time.Time)) {
 		topic  string
 		number int
 	}
-	first := make(map[part]int)
+	type task struct {
+		key Key
+		due time.Time
+	}
+	first := make(map[part]task)
 	for i := range n {
 		key, due := at(i)
+		if due.IsZero() {
+			continue
+		}
 		p := part{key.Topic, c.partOf(key)}
-		before, seen := first[p]
-		if _, earliest := at(before); !due.IsZero() && (!seen || due.Before(earliest)) {
-			first[p] = i
+		if earliest, seen := first[p]; !seen || due.Before(earliest.due) {
+			first[p] = task{key, due}
 		}
 	}
-	for _, i := range first {
-		c.wake(at(i))
+	for _, one := range first {
+		c.wake(one.key, one.due)
 	}
 }
