@@ -1,7 +1,6 @@
 package engine
 
-// manyEnded is how many ended leases of a topic are told of one by one. A center that hears of more asks for all leases that it
-// has, in one call.
+// manyEnded is how many ended leases of a topic are told of one by one. Beyond it a center asks for all its leases in one call.
 const manyEnded = 64
 
 // EndedBySet returns the keys of the running tasks whose leases a set has ended, by its answers. After 64 of a topic comes
@@ -15,9 +14,9 @@ func EndedByRemoval(removals []Removal, answers []Answer) []Key {
 	return ended(answers, func(i int) (Key, bool) { return removals[i].Key, answers[i].Version == 0 })
 }
 
-// ended returns the keys of the running tasks that the call has changed.
+// ended returns the keys of the running tasks changed by a call.
 func ended(answers []Answer, changed func(i int) (key Key, does bool)) (keys []Key) {
-	count := make(map[string]int)
+	var count map[string]int // by topic; most calls end no lease
 	for i, answer := range answers {
 		if answer.Was != Running || answer.Err != nil {
 			continue
@@ -25,6 +24,9 @@ func ended(answers []Answer, changed func(i int) (key Key, does bool)) (keys []K
 		key, does := changed(i)
 		if !does {
 			continue
+		}
+		if count == nil {
+			count = make(map[string]int)
 		}
 		count[key.Topic]++
 		switch n := count[key.Topic]; {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Options are the settings of a single task. A zero field means what the topic says.
@@ -27,8 +25,8 @@ type Options struct {
 	// somebody asks for it. The zero time means no limit.
 	NotAfter time.Time `json:"not_after,omitzero"`
 
-	// Metadata is for programs and people: which customer, which release. Lists can ask for the tasks that have some of it,
-	// see Query.Metadata. An empty one is kept as nil. See CheckMetadata for its limits.
+	// Metadata names the customer, the release, or whatever else programs and people need. Query.Metadata lists the tasks
+	// with some of it. An empty one is kept as nil. See CheckMetadata for its limits.
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
@@ -44,7 +42,7 @@ func (o Options) IsZero() bool {
 	return o.Retries == 0 && o.Backoff == 0 && o.BackoffMax == 0 && o.Timeout == 0 && o.NotAfter.IsZero() && len(o.Metadata) == 0
 }
 
-// Clone returns a copy that shares nothing with o. It is for engines in memory.
+// Clone returns a deep copy. It is for engines in memory.
 func (o Options) Clone() Options {
 	if o.Metadata = maps.Clone(o.Metadata); len(o.Metadata) == 0 {
 		o.Metadata = nil
@@ -57,16 +55,8 @@ func (o Options) Check() error {
 	if o.Retries > MaxRetries {
 		return fmt.Errorf("%w: Retries %d of a task, must be at most %d", ErrArgument, o.Retries, MaxRetries)
 	}
-	for _, field := range []struct {
-		name  string
-		value time.Duration
-	}{{"Backoff", o.Backoff}, {"BackoffMax", o.BackoffMax}, {"Timeout", o.Timeout}} {
-		if field.value < 0 && field.name != "Timeout" {
-			return fmt.Errorf("%w: %s %v of a task, must not be negative", ErrArgument, field.name, field.value)
-		}
-		if field.value > MaxDuration {
-			return fmt.Errorf("%w: %s %v of a task, must be at most %v", ErrArgument, field.name, field.value, MaxDuration)
-		}
+	if err := checkDurations("a task", duration{"Backoff", o.Backoff}, duration{"BackoffMax", o.BackoffMax}, duration{"Timeout", o.Timeout}); err != nil {
+		return err
 	}
 	if o.BackoffMax > 0 && o.Backoff > o.BackoffMax {
 		return fmt.Errorf("%w: Backoff %v of a task, must be at most its BackoffMax %v", ErrArgument, o.Backoff, o.BackoffMax)
@@ -77,7 +67,7 @@ func (o Options) Check() error {
 	return CheckMetadata(o.Metadata)
 }
 
-// CheckMetadata returns an error wrapping ErrArgument if metadata is too large, or has a name that is empty, or anything other
+// CheckMetadata returns an error wrapping ErrArgument if metadata is too large, or has an empty name, or anything other
 // than UTF-8 without control characters.
 func CheckMetadata(metadata map[string]string) error {
 	if len(metadata) > MaxMetadata {
@@ -90,7 +80,7 @@ func CheckMetadata(metadata map[string]string) error {
 		if name == "" || len(name) > MaxMetadataName {
 			return fmt.Errorf("%w: Metadata with a name of %d bytes, must have 1 to %d", ErrArgument, len(name), MaxMetadataName)
 		}
-		if text := name + value; !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if !isText(name + value) {
 			return fmt.Errorf("%w: Metadata %.80q: %.80q, must be UTF-8 without control characters", ErrArgument, name, value)
 		}
 	}

@@ -187,13 +187,18 @@ func (k Key) Check() error {
 	if k.ID == "" || len(k.ID) > MaxID {
 		return fmt.Errorf("%w: id has %d bytes, must have 1 to %d", ErrArgument, len(k.ID), MaxID)
 	}
-	if !utf8.ValidString(k.ID) || strings.ContainsFunc(k.ID, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if !isText(k.ID) {
 		return fmt.Errorf("%w: id %q, must be UTF-8 without control characters", ErrArgument, k.ID)
 	}
 	if k.ID == "." || k.ID == ".." { // in a path, as of a URL, it would name another thing
 		return fmt.Errorf("%w: id %q, must be neither . nor .. but another one", ErrArgument, k.ID)
 	}
 	return nil
+}
+
+// isText reports whether s is UTF-8 without control characters.
+func isText(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // Reserved is the topic in which package sharded marks its shards. A center refuses it.

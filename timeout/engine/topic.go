@@ -69,9 +69,9 @@ type Topic struct {
 
 	// Every makes the tasks of the topic periodic: after each run a task waits for the next one. It is
 	// an interval from MinEvery to MaxDuration, such as "10m" or "1d", or a cron expression of five fields,
-	// or @hourly and the like. A day of the month can be L for the last one, L-3 for the third before that, 15W for the
-	// weekday nearest to the 15th in its month, or LW for the last weekday; a day of the week can be FRI#2 for the second
-	// Friday of the month, or 5L or FRI#L for the last. A cron expression is in UTC, unless a zone stands before it:
+	// or @hourly and the like. A day of the month can be L for the last one, L-3 for the third before that, or LW for the last
+	// weekday. 15W is the weekday nearest to the 15th in its month. A day of the week can be FRI#2 for the second
+	// Friday of the month. 5L and FRI#L are the last one. A cron expression is in UTC, unless a zone stands before it:
 	// "CRON_TZ=Europe/Berlin 30 2 * * *". The zone Local is an error, since each node may have another one. An interval counts from Task.Due, so it doesn't drift. Times
 	// that pass while a task runs or no node does are skipped. If the clocks of the zone skip a time, the run
 	// comes later by the step. A time that they show twice counts once, unless all hours are meant.
@@ -274,19 +274,30 @@ func (t Topic) checkSlots() error {
 }
 
 func (t Topic) checkDurations() error {
-	for _, field := range []struct {
-		name  string
-		value time.Duration
-	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Lease", t.Lease}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainDead", t.RetainDead}, {"RetainLog", t.RetainLog}} {
-		if field.value < 0 && field.name != "Timeout" {
-			return fmt.Errorf("%w: %s %v of topic %s, must not be negative", ErrArgument, field.name, field.value, t.Name)
-		}
-		if field.value > MaxDuration {
-			return fmt.Errorf("%w: %s %v of topic %s, must be at most %v", ErrArgument, field.name, field.value, t.Name, MaxDuration)
-		}
+	if err := checkDurations("topic "+t.Name, duration{"Backoff", t.Backoff}, duration{"BackoffMax", t.BackoffMax}, duration{"Lease", t.Lease}, duration{"Timeout", t.Timeout},
+		duration{"Retain", t.Retain}, duration{"RetainDead", t.RetainDead}, duration{"RetainLog", t.RetainLog}); err != nil {
+		return err
 	}
 	if d := t.WithDefaults(); d.Backoff > d.BackoffMax {
 		return fmt.Errorf("%w: Backoff %v of topic %s, must be at most BackoffMax %v", ErrArgument, d.Backoff, t.Name, d.BackoffMax)
+	}
+	return nil
+}
+
+// duration is a setting of a topic or a task.
+type duration struct {
+	name  string
+	value time.Duration
+}
+
+func checkDurations(owner string, durations ...duration) error {
+	for _, d := range durations {
+		if d.value < 0 && d.name != "Timeout" {
+			return fmt.Errorf("%w: %s %v of %s, must not be negative", ErrArgument, d.name, d.value, owner)
+		}
+		if d.value > MaxDuration {
+			return fmt.Errorf("%w: %s %v of %s, must be at most %v", ErrArgument, d.name, d.value, owner, MaxDuration)
+		}
 	}
 	return nil
 }
