@@ -86,18 +86,7 @@ func callbackFlags(flags *flag.FlagSet, callback **engine.Callback) {
 		return nil
 	})
 	flags.Func("method", "of an HTTP call", func(s string) error { get().Method = s; return nil })
-	flags.Func("header", "`name=value` of an HTTP call; can be there several times", func(s string) error {
-		name, value, found := strings.Cut(s, "=")
-		if !found || name == "" {
-			return fmt.Errorf("must be name=value")
-		}
-		c := get()
-		if c.Header == nil {
-			c.Header = make(map[string]string)
-		}
-		c.Header[name] = value
-		return nil
-	})
+	pairsFlag(flags, "header", "`name=value` of an HTTP call; can be there several times", func() *map[string]string { return &get().Header })
 	durationFlag(flags, "call-timeout", "how long a call may take", func(d *time.Duration) { get().Timeout = *d })
 }
 
@@ -108,20 +97,21 @@ func optionFlags(flags *flag.FlagSet, o *engine.Options) {
 	flags.Var((*duration)(&o.BackoffMax), "backoff-max", "the longest wait before a retry, in place of the topic's")
 	flags.Var((*duration)(&o.Timeout), "timeout", "how long a handler may take, in place of what the topic says; negative is for ever")
 	instantFlag(flags, "not-after", "a task that would begin later is dead: a time as of -due", func(t time.Time) { o.NotAfter = t })
-	metadataFlag(flags, "`name=value` for lists and programs; can be there several times", &o.Metadata)
+	pairsFlag(flags, "metadata", "`name=value` for lists and programs; can be there several times", func() *map[string]string { return &o.Metadata })
 }
 
-// metadataFlag adds -metadata.
-func metadataFlag(flags *flag.FlagSet, usage string, metadata *map[string]string) {
-	flags.Func("metadata", usage, func(s string) error {
-		name, value, found := strings.Cut(s, "=")
-		if !found || name == "" {
+// pairsFlag adds a flag whose values go into the map of a pointer.
+func pairsFlag(flags *flag.FlagSet, name, usage string, of func() *map[string]string) {
+	flags.Func(name, usage, func(s string) error {
+		key, value, found := strings.Cut(s, "=")
+		if !found || key == "" {
 			return errors.New("must be name=value")
 		}
-		if *metadata == nil {
-			*metadata = make(map[string]string)
+		pairs := of()
+		if *pairs == nil {
+			*pairs = make(map[string]string)
 		}
-		(*metadata)[name] = value
+		(*pairs)[key] = value
 		return nil
 	})
 }
@@ -303,7 +293,7 @@ func listDead(s *session, flags *flag.FlagSet) doing { return s.list(flags, new(
 // list prints the tasks in a state. With -json each page is a line.
 func (s *session) list(flags *flag.FlagSet, name *string) doing {
 	var metadata map[string]string
-	metadataFlag(flags, "`name=value`: tasks that have it; can be there several times", &metadata)
+	pairsFlag(flags, "metadata", "`name=value`: tasks that have it; can be there several times", func() *map[string]string { return &metadata })
 	limit, all := flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
 	return func(ctx context.Context, words []string) error {
 		state, err := engine.ParseState(*name)
