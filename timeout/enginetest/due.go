@@ -198,30 +198,35 @@ func testNext(r *rig) {
 // woken returns a channel with an element after each wake of this topic, or nil if the engine
 // is no Waker.
 func (r *rig) woken() <-chan struct{} {
-	waker, ok := r.engine.(engine.Waker)
-	if !ok {
+	if _, ok := r.engine.(engine.Waker); !ok {
 		return nil
 	}
 	woken := make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(r.ctx)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- waker.Wake(ctx, func(topic string) {
-			if topic == r.topic {
-				select {
-				case woken <- struct{}{}:
-				default:
-				}
+	r.listen(func(topic string) {
+		if topic == r.topic {
+			select {
+			case woken <- struct{}{}:
+			default:
 			}
-		}, func(engine.Key) {})
+		}
+	}, func(engine.Key) {})
+	return woken
+}
+
+// listen calls Wake until the end of the test.
+func (r *rig) listen(wake func(topic string), ended func(key engine.Key)) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := r.engine.(engine.Waker).Wake(ctx, wake, ended); ctx.Err() == nil {
+			r.t.Errorf("Wake returned before its context ended: %v", err)
+		}
 	}()
 	r.t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil && ctx.Err() == nil {
-			r.t.Errorf("Wake: %v", err)
-		}
+		<-done
 	})
-	return woken
 }
 
 // follow asks only when the engine says so, until it leases a task due at that time.

@@ -140,32 +140,22 @@ func testWakerEnded(r *rig) {
 	var mu sync.Mutex
 	heard := make(map[string]int) // by ID
 	listening := make(chan struct{})
-	ctx, cancel := context.WithCancel(r.ctx)
-	ended := make(chan error, 1)
-	go func() {
-		var once sync.Once
-		ended <- r.engine.(engine.Waker).Wake(ctx, func(topic string) {
-			if topic == "" {
-				once.Do(func() { close(listening) })
-			}
-		}, func(key engine.Key) {
-			mu.Lock()
-			defer mu.Unlock()
-			if key.Topic == r.topic {
-				heard[key.ID]++
-			}
-		})
-	}()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil && ctx.Err() == nil {
-			r.t.Errorf("Wake: %v", err)
+	var once sync.Once
+	r.listen(func(topic string) {
+		if topic == "" {
+			once.Do(func() { close(listening) })
 		}
-	}()
+	}, func(key engine.Key) {
+		mu.Lock()
+		defer mu.Unlock()
+		if key.Topic == r.topic {
+			heard[key.ID]++
+		}
+	})
 	select {
 	case <-listening:
-	case <-time.After(patient / 6):
-		r.t.Skip("Wake does not say that it listens: an index whose primary is no Waker does not either")
+	case <-time.After(patient):
+		require.Fail(r.t, "Wake does not say that it listens")
 	}
 	hears := func(what string, ids []string, end func() error) {
 		r.t.Helper()

@@ -13,15 +13,21 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
-func TestTasksOfATransactionOfTheCallers(t *testing.T) {
+// appDB returns the database of a program with its own tables, and a rig on its file.
+func appDB(t *testing.T) (*rig, *sql.DB) {
 	r := newRig(t, engine.Topic{})
 	r.path = filepath.Join(t.TempDir(), "app.db")
 	r.Engine = openEngine(t, r.path)
 	r.topic(engine.Topic{})
 	db, err := sql.Open("sqlite", "file:"+r.path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), "CREATE TABLE orders (id TEXT PRIMARY KEY)")
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return r, db
+}
+
+func TestTasksOfATransactionOfTheCallers(t *testing.T) {
+	r, db := appDB(t)
+	_, err := db.ExecContext(t.Context(), "CREATE TABLE orders (id TEXT PRIMARY KEY)")
 	require.NoError(t, err)
 
 	for _, commit := range []bool{false, true} {
@@ -56,13 +62,7 @@ func TestTasksOfATransactionOfTheCallers(t *testing.T) {
 }
 
 func TestOthersHearOfALeaseThatATransactionOfTheCallersEnds(t *testing.T) {
-	r := newRig(t, engine.Topic{})
-	r.path = filepath.Join(t.TempDir(), "app.db")
-	r.Engine = openEngine(t, r.path)
-	r.topic(engine.Topic{})
-	db, err := sql.Open("sqlite", "file:"+r.path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	require.NoError(t, err)
-	defer db.Close()
+	r, db := appDB(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, heard, done := make(chan bool, 100), make(chan engine.Key, 100), make(chan error, 1)
 	go func() {
