@@ -127,7 +127,7 @@ func testFullQueueOf(t *testing.T, peer, inner net.Conn, activity Activity, piec
 	require.Eventually(t, func() bool { return k.Stats().Slow > 2*maxRounds || k.Len() == 0 }, eternal, ms)
 	require.Equal(t, 1, k.Len())
 
-	all := make([]byte, 8<<20) // for few reads: a program that is slow to read has few rounds
+	all := make([]byte, 8<<20) // for few reads: a slow reader has few rounds
 	sent, read := stop(), time.Now()
 	got, err := int64(0), error(nil)
 	for err == nil {

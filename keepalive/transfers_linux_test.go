@@ -39,7 +39,7 @@ func testSlowDownload(t *testing.T, activity Activity, cert tls.Certificate, cli
 		_, err := io.Copy(conn, readerFunc(func(p []byte) (int, error) { return len(p), nil }))
 		ended <- err
 	}()
-	// The peer's kernel says that there is room again once a packet of loopback, of 64 KiB, has some.
+	// The peer's kernel announces room again once a packet of loopback, of 64 KiB, has some.
 	const piece, packet = 16 << 10, 64 << 10
 	var reads [packet / piece]time.Time // the last ones, in turn
 	for i := range reads {

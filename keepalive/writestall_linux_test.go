@@ -70,7 +70,7 @@ func TestAPeerThatTakesNoMoreIsClosed(t *testing.T) {
 		}, bare, download},
 		{"a socket that is hidden", func(k *Keeper, c net.Conn) (net.Conn, net.Conn) {
 			g := k.Conn(hiding{c})
-			return g, &timedWrites{Conn: g} // all that is known of the peer is when a Write has returned
+			return g, &timedWrites{Conn: g} // of the peer is known only when a Write has returned
 		}, bare, download},
 	} {
 		t.Run(w.name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func testSlowTaker(t *testing.T) (steady bool) {
 }
 
 // longestPause watches the acknowledgements of a connection. pause returns how long it took at most from one to the next, or
-// to now: a peer can take some more between the decision that it takes nothing and the close.
+// to now: a peer judged to take nothing may take some more before the close.
 func longestPause(c net.Conn) (pause func() time.Duration, over func()) {
 	var mu sync.Mutex
 	longest, last := time.Duration(0), time.Now()

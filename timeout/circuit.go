@@ -51,7 +51,7 @@ const (
 	// circuitUnwanted is how long after its time for a trial an open circuit is remembered at least.
 	circuitUnwanted = time.Minute
 
-	// trialTurn bounds how long a trial waits for callers whose turn comes first: for them to come, and for a task to try.
+	// trialTurn bounds how long a trial waits for the callers ahead: for their arrival, and for a task to try.
 	trialTurn = time.Second
 
 	// trialLast is the least time for which a trial has the circuit for itself, unless it ends before.
@@ -201,17 +201,17 @@ func (c *circuit) turnOf(caller string, now time.Time) time.Time {
 	return at
 }
 
-// turnsEnd returns until when the next trial waits for callers whose turn comes first. c.mu must be held.
+// turnsEnd returns until when the next trial waits for the callers ahead. c.mu must be held.
 func (c *circuit) turnsEnd() time.Time {
 	return c.until.Add(time.Millisecond + min(trialTurn, c.wait/10))
 }
 
-// before returns those that come for the next trial, and whose turn comes before that of a caller. c.mu must be held.
+// before returns the waiters ahead of a caller that come for the next trial. c.mu must be held.
 func (c *circuit) before(caller string) []*waiter {
 	return c.turns.before(caller, c.until, c.turnsEnd())
 }
 
-// pass ends the turn of a worker that has nothing to call.
+// pass ends the turn of a worker without anything to call.
 func (c *circuit) pass(caller string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

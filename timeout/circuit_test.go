@@ -267,7 +267,7 @@ func TestACallerWhoseTaskDoesNotComeBackHoldsTheTrialUpNoLongerThanATurn(t *test
 	})
 }
 
-// tasks are callers with endless tasks, each of which fails. A caller has some at a time.
+// tasks are callers with endless failing tasks. A caller has some at a time.
 type tasks struct {
 	circuit *circuit
 	due     []task

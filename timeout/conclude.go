@@ -85,7 +85,7 @@ func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time)
 	return outcome, true
 }
 
-// tooLate returns the error of a task that may not begin any more, or nil.
+// tooLate returns an error if the task may not begin any more.
 func tooLate(task Task, now time.Time) error {
 	if task.Options.NotAfter.IsZero() || !now.After(task.Options.NotAfter) {
 		return nil

@@ -112,7 +112,7 @@ func (d *dispatcher) begins(p *part, _ *engine.Ask, _ time.Time) {
 	p.looking = d.begun
 }
 
-// answer hands out the leased tasks, and hands back those that nobody gets.
+// answer hands out the leased tasks, and hands the rest back.
 func (d *dispatcher) answer(p *part, ask engine.Ask, batch engine.Batch, err error, _ time.Time) {
 	if errors.Is(err, ErrNotFound) {
 		d.c.forget(d.name)
@@ -146,7 +146,7 @@ func (d *dispatcher) answer(p *part, ask engine.Ask, batch engine.Batch, err err
 	}
 }
 
-// handBack releases tasks that nobody gets. The next look is after that. d.mu must be held.
+// handBack releases tasks without a taker. The next look is after that. d.mu must be held.
 func (d *dispatcher) handBack(rest []Leased) {
 	for _, outcome := range unbegun(rest) {
 		d.settle(outcome)

@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// extender is an engine in memory that counts extended leases. It may fail to extend them, or take long.
+// extender is an engine in memory with a count of extended leases. It may fail to extend them, or take long.
 type extender struct {
 	*memory.Engine
 	extended atomic.Int64

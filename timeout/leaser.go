@@ -38,8 +38,8 @@ const (
 //     silent part no longer count if other parts can use the room.
 //   - An outcome is in part.outcomes, then in one call, and after that settled, or in part.outcomes again if the part has
 //     failed, or in part.untold if only its slot has.
-//   - A part has one call under way, or up to engineCalls with a backlog, and none waits for another part.
-//   - A part that fails is asked less and less often. The others are asked as ever.
+//   - A part has one call under way, or up to engineCalls with a backlog. No call waits for another part.
+//   - A failing part is asked less and less often, and the others as ever.
 type leaser struct {
 	c        *Center
 	name     string // of the topic
@@ -72,7 +72,7 @@ type consumer interface {
 	// begins completes a question for tasks.
 	begins(p *part, ask *engine.Ask, now time.Time)
 
-	// answer takes the answer to a question that was asked at that time. It calls endCall.
+	// answer takes the answer to a question asked at that time. It calls endCall.
 	answer(p *part, ask engine.Ask, batch engine.Batch, err error, asked time.Time)
 }
 

@@ -15,7 +15,7 @@ func (w *worker) run() {
 }
 
 // settleRest tries to settle the remaining outcomes of all parts, or of those that answer, each once. All calls go at the same
-// time: one that fails holds up no other.
+// time: a failing one holds up no other.
 func (w *worker) settleRest(answering bool) {
 	w.mu.Lock()
 	for _, p := range slices.Clone(w.parts) {

@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// newBackoff returns the waits for a part of the engine that fails. Calls of a part that is known to be away cost nothing, so it
+// newBackoff returns the waits for a failing part of the engine. Calls of a part that is known to be away cost nothing, so it
 // is asked more often than a whole engine.
 func newBackoff(part int) *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
@@ -21,7 +21,7 @@ func newBackoff(part int) *backoff.ExponentialBackOff {
 	return b
 }
 
-// answered records the result of a call of a part. It logs the first failure, and lets a part that fails be asked less and less
+// answered records the result of a call of a part. It logs the first failure, and lets a failing part be asked less and less
 // often. l.mu must be held.
 func (l *leaser) answered(p *part, err error, now time.Time) {
 	switch {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// turns is the order in which callers have the trials of an open circuit. Their topics take turns, and in a topic it is first
-// come, first served. The callers that were well before are like a topic of their own that has every other trial: one
-// host has a URL that answers, and others that fail. So ever new URLs that fail cost each other their trials, and neither another
-// topic, nor a URL that came before them, nor one that works.
+// turns is the order in which callers have the trials of an open circuit. Their topics take turns. Within a topic it is first
+// come, first served. Callers whose last call succeeded form a group like a topic, with every other trial, since a host can have a
+// good URL beside bad ones. So a flood of new bad URLs delays its own trials, and no other topic, older URL or
+// working one.
 type turns struct {
 	waiting []*waiter // since the circuit opened; the turn of the first comes first
 	well    []string  // callers whose last call succeeded; the latest is the last
 }
 
-// waiter is a caller that waits for a trial: by a task that comes back for it, or by a worker that leases a task for it.
+// waiter is a caller in need of a trial. One of its tasks comes back then, or its worker leases one.
 type waiter struct {
 	caller string
 	group  string        // its topic, or wellGroup
 	since  time.Time     // since when the group waits; zero if the next trial is for it
-	back   time.Time     // when it is there; a time that has passed says nothing of the next trial
+	back   time.Time     // when it is there; a past time says nothing of the next trial
 	wakeup chan struct{} // of the worker; nil for a task
 }
 
 const (
-	// waitersMost is how many waiters are remembered. Then those that are not about to come are forgotten.
+	// waitersMost is how many waiters are remembered. Then those not about to come are forgotten.
 	waitersMost = 1000
 
 	// waitersNear is for about how many callers a task comes back for the next trial.
@@ -77,7 +77,7 @@ func (t *turns) quit(caller string) *waiter {
 	return w
 }
 
-// serve notes the trial of a caller. It is well again when that succeeds. Those whose turn came before have missed it.
+// serve notes the trial of a caller. It is well again when that succeeds. The missed waiters were ahead of it, and did not come.
 func (t *turns) serve(caller string, missed []*waiter, now time.Time) {
 	missed = append(missed, t.join(caller, now))
 	t.quit(caller)
@@ -107,8 +107,7 @@ func (t *turns) judge(caller string, well bool) {
 	t.well = append(t.well, caller)
 }
 
-// before returns the waiters that are there between two times, and whose turns come before that of a caller. The turn of one that
-// does not wait comes last.
+// before returns the waiters ahead of a caller that arrive between two times. All are ahead of a caller that does not wait.
 func (t *turns) before(caller string, from, to time.Time) (before []*waiter) {
 	for _, w := range t.waiting {
 		if w.caller == caller {
@@ -121,7 +120,7 @@ func (t *turns) before(caller string, from, to time.Time) (before []*waiter) {
 	return before
 }
 
-// isNear reports whether a task of a waiter should be there for the next trial. before are those whose turns come before.
+// isNear reports whether a task of a waiter should be there for the next trial. before are the waiters ahead of it.
 func (w *waiter) isNear(before []*waiter) bool {
 	return len(before) < waitersNear || !slices.ContainsFunc(before, func(b *waiter) bool { return b.group == w.group })
 }

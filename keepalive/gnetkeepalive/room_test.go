@@ -106,7 +106,7 @@ func TestEvictionInAStorm(t *testing.T) {
 // requireIdle waits until the n connections with the longest silence can be evicted. The Keeper
 // knows their last touch as well as its hand was in time.
 func requireIdle(t testing.TB, k *keepalive.Keeper, n int, minIdle time.Duration) {
-	const rewind = time.Second // the Keeper's clock goes back by as much when it notices that the process was stopped
+	const rewind = time.Second // how far the Keeper's clock goes back once it notices a stopped process
 	require.Eventually(t, func() bool {
 		idle := 0
 		for g := range k.Guards() {

@@ -52,7 +52,7 @@ type topic struct {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// from returns the present for the begin of a wait: rounded up, so that none is too short.
+// from returns the present, rounded up if a wait begins: no wait may be too short.
 func from(after time.Duration) int64 {
 	if after > 0 {
 		return engine.Millis(time.Now())

@@ -134,7 +134,7 @@ func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error 
 	return nil
 }
 
-// hear takes answers. It returns a call that was refused, if there is one. A partition without an answer has failed, unless
+// hear takes answers. It returns a refused call, if there is one. A partition without an answer has failed, unless
 // the caller gave up within failedRest.
 func (x *leaseCall) hear(ctx context.Context, l *layout, calls []*invocation) (refused *invocation) {
 	x.open = x.open[:0]

@@ -38,9 +38,8 @@ type Center struct {
 	t testing.TB
 }
 
-// New returns a center that runs until the end of the test, which it may fail. It must be called in a bubble of synctest.Test.
-// The zero Config.TTL means 10 minutes, since there are no
-// other nodes, and a nil Config.Logger logs to t.
+// New returns a center that runs until the end of the test. It must be called in a bubble of synctest.Test. An error fails the
+// test. The zero Config.TTL means 10 minutes, since there are no other nodes, and a nil Config.Logger logs to t.
 func New(t testing.TB, cfg timeout.Config) *Center {
 	t.Helper()
 	cfg.TTL = cmp.Or(cfg.TTL, 10*time.Minute)
