@@ -267,3 +267,20 @@ func TestALeaseThatEndsDuringAnExtensionIsAskedForAfterIt(t *testing.T) {
 		require.EqualValues(t, 2, e.extended.Load())
 	})
 }
+
+// A set ends the lease of an earlier one before a handler has begun: then no handler hangs, although none has moved for long.
+func TestATaskSetTwiceAtOnceAfterAQuietTimeRuns(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Concurrency: 1, Lease: time.Second}})
+		runs := 0
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { runs++; return nil }))
+		for range 300 {
+			pass(10 * time.Second)
+			runs = 0
+			r.set("1", 0)
+			r.set("1", 0)
+			pass(time.Second)
+			require.Positive(t, runs)
+		}
+	})
+}

@@ -43,7 +43,7 @@ func (w *worker) releaseHung(now time.Time) {
 		w.hire() // no longer waits
 		return
 	}
-	if w.stuck || w.stopping || len(w.queue) == 0 || w.places == 0 || w.workers < w.places || now.Sub(w.moved) <= w.topic.Lease {
+	if w.stuck || w.stopping || len(w.queue) == 0 || w.places == 0 || w.busy < w.places || now.Sub(w.moved) <= w.topic.Lease {
 		return
 	}
 	w.stuck = true
