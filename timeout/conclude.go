@@ -38,7 +38,7 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 		wait = retryWait(topic, task.Attempts)
 	}
 	uncounted := errors.Is(failure, ErrUncounted)
-	switch last := task.Attempts >= attemptsOf(topic) && !uncounted; {
+	switch last := isLast(topic, task.Attempts) && !uncounted; {
 	case schedule != nil && (last || !now.Add(wait).Before(next)):
 		return engine.Outcome{As: Pending, Due: next, NewRun: true, Error: cmp.Or(text, "timeout: failed")}
 	case uncounted:
@@ -55,11 +55,8 @@ func retries(failure error) bool {
 	return failure != nil && !again && !isPermanent(failure)
 }
 
-// attemptsOf returns how many attempts a task has, or each run of a periodic one.
-func attemptsOf(topic Topic) int {
-	topic.Every = ""
-	return topic.Attempts()
-}
+// isLast reports whether a task has no attempt left after so many, or a run of a periodic one.
+func isLast(topic Topic, attempts int) bool { return attempts > max(topic.WithDefaults().Retries, 0) }
 
 // scheduleOf returns the schedule of Topic.Every, or nil.
 func scheduleOf(topic Topic) (*engine.Schedule, error) {
@@ -73,16 +70,29 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 // expired returns the outcome of a task that is leased and must not be run, and whether it is one: its last attempt ended
 // with its lease, or its NotAfter has passed.
 func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time) (engine.Outcome, bool) {
-	failure := tooLate(one.Task, now)
-	if failure == nil && one.Attempts > attemptsOf(topic.With(one.Options)) {
+	failure, over := tooLate(one.Task, now), isLast(topic.With(one.Options), one.Attempts-1)
+	switch {
+	case failure != nil:
+	case over:
 		failure = errors.New(cmp.Or(one.Error, "timeout: a lease ended"))
-	}
-	if failure == nil {
+	default:
 		return engine.Outcome{}, false
 	}
 	outcome := conclude(topic, schedule, one.Task, now, failure)
-	outcome.Token = one.Token
+	outcome.Token, outcome.Release = one.Token, over && outcome.As == Dead // the log has that attempt
 	return outcome, true
+}
+
+// tellDead calls Config.OnDead.
+func (c *Center) tellDead(outcomes ...engine.Outcome) {
+	for _, outcome := range outcomes {
+		if c.cfg.OnDead == nil {
+			return
+		}
+		if err := protect(func() error { c.cfg.OnDead(outcome.Token.Key, outcome.Error); return nil }); err != nil {
+			c.cfg.Logger.Error("timeout: OnDead", "key", outcome.Token.Key, "err", err)
+		}
+	}
 }
 
 // tooLate returns an error if the task may not begin any more.

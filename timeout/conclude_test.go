@@ -71,7 +71,7 @@ func TestATaskWithoutAnAttemptLeftIsNotRun(t *testing.T) {
 		outcome, is := expired(topic, nil, &one, now)
 		require.Equal(t, over, is)
 		if over {
-			require.Equal(t, engine.Outcome{Token: one.Token, As: Dead, Error: "timeout: a lease ended"}, outcome)
+			require.Equal(t, engine.Outcome{Token: one.Token, As: Dead, Release: true, Error: "timeout: a lease ended"}, outcome)
 		}
 		outcome, is = expired(topic, schedule, &one, now)
 		require.Equal(t, over, is)

@@ -45,6 +45,12 @@ type Config struct {
 	// Center.Handle, and at each callback. A task of Topic.Pull has its attempts elsewhere.
 	Middleware []func(next Handler) Handler
 
+	// OnDead is called after a task has become Dead, on the node that has told the engine so, with the last error. It may
+	// look at the task by Center.Get. A node that ends just then makes no call, so it is no replacement for a look at the dead
+	// tasks. Several goroutines may call it at the same time. A slow one holds up the end of Run and calls of Feedback, and
+	// nothing else.
+	OnDead func(key Key, failure string)
+
 	// Concurrency is how many tasks of all topics together the node runs at the same time, besides the
 	// limits of each topic. If more are due, Topic.Priority decides. The node leases no more ahead than can
 	// begin. Zero means no such limit; more than 65536 is an error.

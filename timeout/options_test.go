@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 func (r *rig) setWith(id string, options timeout.Options) {
@@ -39,6 +41,55 @@ func TestATaskHasRetriesAndWaitsOfItsOwn(t *testing.T) {
 			require.Equal(t, timeout.Dead, r.state(id).State, id)
 		}
 		require.GreaterOrEqual(t, tries["rarely"][1].Sub(tries["rarely"][0]), 30*time.Minute, "half of an hour at least")
+	})
+}
+
+// A node that leases tasks again and again and dies each time leaves the last attempt of each to the others, which don't begin it.
+func TestATaskWhoseWorkersDieHasItsOwnRetries(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		_, err = store.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: 1}, false)
+		require.NoError(t, err)
+		attempts := map[string]int{"never": 1, "usual": 2, "often": 4, "more often": 5}
+		_, err = store.Set(t.Context(), []timeout.Task{
+			{Topic: "orders", ID: "never", Options: timeout.Options{Retries: -1}},
+			{Topic: "orders", ID: "usual"},
+			{Topic: "orders", ID: "often", Options: timeout.Options{Retries: 3}},
+			{Topic: "orders", ID: "more often", Options: timeout.Options{Retries: 4}},
+		})
+		require.NoError(t, err)
+		ask := engine.Ask{Topic: "orders", Node: "dead", Max: 10, Lease: time.Second}
+		for attempt := range 4 {
+			batch, err := store.Lease(t.Context(), ask)
+			require.NoError(t, err)
+			for _, one := range batch.Leased {
+				require.Equal(t, attempt+1, one.Attempts)
+				if attempts[one.ID] == one.Attempts {
+					_, err = store.Extend(t.Context(), []engine.Token{one.Token}, 5*time.Second) // no lease after its last
+					require.NoError(t, err)
+				}
+			}
+			pass(time.Second)
+		}
+		pass(5 * time.Second)
+		r := rigOn(t, store, timeout.Config{})
+		var ran []string
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error { ran = append(ran, task.ID); return nil }))
+		pass(time.Second)
+		require.Equal(t, []string{"more often"}, ran)
+		delete(attempts, "more often")
+		require.EqualValues(t, len(attempts), r.stats().Dead)
+		for id, last := range attempts {
+			task := r.state(id)
+			require.Equal(t, timeout.Dead, task.State, id)
+			require.Equal(t, []int{last, last, last}, []int{task.Attempts, task.Calls, task.Failures}, id)
+			require.Equal(t, engine.LeaseEnded("dead", last), task.Error)
+			log, err := r.Executions(t.Context(), task.Key(), 10)
+			require.NoError(t, err)
+			require.Len(t, log, last, "it has the attempts, not what ended the task")
+		}
 	})
 }
 

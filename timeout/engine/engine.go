@@ -81,8 +81,8 @@ type Engine interface {
 	List(ctx context.Context, query Query) (Page, error)
 
 	// Lease settles earlier leases, then leases due tasks, the earliest first as far as the
-	// engine can tell. A Running task whose lease has ended is due as well; if it has no
-	// attempt left it becomes Dead. If only some of what was asked can be done, the error wraps
+	// engine can tell. A Running task whose lease has ended is due as well, however many attempts it
+	// has had: the caller settles what it gives up. If only some of what was asked can be done, the error wraps
 	// ErrPartial, and the batch is right as far as it goes: its tasks are leased, and each outcome
 	// with true in Settled has had its effect. Nothing is known of the other outcomes: telling them
 	// again does no harm.
@@ -279,7 +279,7 @@ type Ask struct {
 	// Settle are the outcomes of earlier leases, of this topic.
 	Settle []Outcome
 
-	// Max is the greatest number of tasks to lease. Zero means none, and no task becomes Dead.
+	// Max is the greatest number of tasks to lease. Zero means none.
 	Max int
 
 	// Lease is the length of the new leases.
@@ -310,8 +310,8 @@ type Outcome struct {
 	Due   time.Time
 	After time.Duration
 
-	// Release, with Pending, does not count the attempt: the task was not begun. The task keeps the
-	// error of the attempt before, and Node.
+	// Release, with Pending or Dead, does not count the attempt: the task was not begun. The log does not
+	// have it. With Pending the task keeps the error of the attempt before, and Node.
 	Release bool
 
 	// NewRun, with Pending, ends one run of the task and begins the next: no attempts, no node, and
@@ -345,10 +345,6 @@ type Batch struct {
 
 	// Leased are the new leases, at most Ask.Max, and one of each version of a task.
 	Leased []Leased
-
-	// Died are the tasks that this call made Dead because the lease of their last attempt
-	// ended. Ask.Max does not count them.
-	Died []Key
 
 	// Next is when a task is next due in these slots, as far as this call has seen. It is not
 	// after Now if more tasks are due at once, and zero if none waits. A Waker may leave out

@@ -128,8 +128,4 @@ type Claimed struct {
 	// At is when the task is due, if that version exists but is not due yet or is leased. Zero
 	// means that this version is gone.
 	At time.Time
-
-	// Died says that this claim has made the task Dead: the lease of its last attempt had
-	// ended.
-	Died bool
 }

@@ -11,8 +11,7 @@ import (
 // Options are the settings of a single task. A zero field means what the topic says.
 type Options struct {
 	// Retries, Backoff and BackoffMax are as in Topic. A Backoff without a BackoffMax raises the topic's BackoffMax if that is
-	// shorter. If the lease of an attempt beyond the topic's own Retries ends unsettled, the task is Dead all the same: an engine
-	// knows no others.
+	// shorter.
 	Retries    int           `json:"retries,omitempty"`
 	Backoff    time.Duration `json:"backoff,omitempty"`
 	BackoffMax time.Duration `json:"backoff_max,omitempty"`

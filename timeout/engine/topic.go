@@ -195,18 +195,6 @@ func (t Topic) Asked(slots []int) []int {
 	return slices.DeleteFunc(slices.Compact(slots), func(slot int) bool { return slot < 0 || slot >= t.Slots })
 }
 
-// Attempts returns how many attempts a task has before an engine makes it Dead. The periodic tasks
-// of Every have more than Retries, since the center gives up their runs.
-func (t Topic) Attempts() int {
-	if t.Every != "" {
-		return MaxRetries + 1
-	}
-	if t.Retries < 0 {
-		return 1
-	}
-	return cmp.Or(t.Retries, DefaultRetries) + 1
-}
-
 // Check returns an error wrapping ErrArgument if the topic is invalid.
 func (t Topic) Check() error {
 	if err := CheckTopic(t.Name); err != nil {

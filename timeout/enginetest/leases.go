@@ -168,7 +168,7 @@ func testAttempts(r *rig) {
 	}
 	require.Equal(r.t, engine.Running, r.remove("1").Was)
 
-	// The caller counts the attempts, except when a lease ends.
+	// The caller decides how many attempts there are.
 	r.set("2", past)
 	for attempt := 1; attempt <= 299; attempt++ { // more than a byte can count
 		leased := r.leaseOne("a", long)
@@ -176,11 +176,19 @@ func testAttempts(r *rig) {
 		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "again"}))
 	}
 	last := r.leaseOne("a", long)
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Release: true, Error: "for ever"}), "only a Pending one is released")
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Error: "for ever"}))
 	task = r.get("2")
 	require.Equal(r.t, engine.Dead, task.State)
 	require.Equal(r.t, "for ever", task.Error)
 	require.Equal(r.t, 300, task.Attempts)
+	require.Equal(r.t, engine.Dead, r.replay("2").Was)
+	r.ending(r.leaseOne("a", long))
+	unbegun := r.leaseOne("b", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: unbegun.Token, As: engine.Dead, Release: true, Error: "not begun"}))
+	task = r.get("2")
+	require.Equal(r.t, engine.Dead, task.State)
+	require.Equal(r.t, "not begun", task.Error)
+	require.Equal(r.t, []int{1, 301, 301}, []int{task.Attempts, task.Calls, task.Failures}, "the released attempt does not count")
 	r.idle(20 * time.Millisecond)
 
 	r.set("3", past)
@@ -195,9 +203,8 @@ func (r *rig) leaseOne(node string, lease time.Duration) engine.Leased {
 	var batch engine.Batch
 	r.eventually("a task is leased", func() bool {
 		batch = r.leaseBatch(engine.Ask{Node: node, Max: 10, Lease: lease})
-		return len(batch.Leased) > 0 || len(batch.Died) > 0
+		return len(batch.Leased) > 0
 	})
-	require.Empty(r.t, batch.Died)
 	require.Len(r.t, batch.Leased, 1)
 	return batch.Leased[0]
 }
@@ -303,18 +310,17 @@ func testLeasesDuringMaintenance(r *rig) {
 	require.NoError(r.t, <-ended)
 }
 
-// died waits until the leases of the last attempts of those tasks, and of no others, have
-// ended.
+// died gives up those tasks, and no others, when their leases have ended.
 func (r *rig) died(ids ...string) {
 	r.t.Helper()
-	var died []engine.Key
-	r.eventually("a task whose last lease expires dies", func() bool {
-		batch := r.leaseBatch(engine.Ask{Max: 10})
-		require.Empty(r.t, batch.Leased)
-		died = append(died, batch.Died...)
-		return len(died) >= len(ids)
-	})
-	require.ElementsMatch(r.t, r.keys(ids...), died)
+	var died []string
+	for range ids {
+		last := r.lease(1, long)[0]
+		require.True(r.t, last.Again)
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Release: true, Error: last.Error}))
+		died = append(died, last.ID)
+	}
+	require.ElementsMatch(r.t, ids, died)
 	for _, task := range r.getAll(ids...) {
 		require.Equal(r.t, engine.Dead, task.State)
 		require.Regexp(r.t, `^timeout: the lease of \S+ ended in attempt 2$`, task.Error)

@@ -308,7 +308,7 @@ func (m *model) leaseSome() {
 		if outcome.As == engine.Pending && m.rng.IntN(2) == 0 {
 			outcome.After = long
 		}
-		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
+		if outcome.As != engine.Done && m.rng.IntN(3) == 0 {
 			outcome.Release = true
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
@@ -338,13 +338,15 @@ func (m *model) settled(outcome engine.Outcome) {
 		}
 		return
 	}
-	if outcome.As != engine.Done && !outcome.Release {
+	if outcome.As == engine.Dead || outcome.As == engine.Pending && !outcome.Release {
 		task.failure, task.replayed = outcome.Error, false
-		task.failures++
 	}
-	if outcome.Release {
+	switch {
+	case outcome.Release:
 		task.attempts--
 		task.calls--
+	case outcome.As != engine.Done:
+		task.failures++
 	}
 	task.state = outcome.As
 	task.waits = outcome.As == engine.Pending && outcome.After > 0
@@ -361,7 +363,6 @@ func (m *model) leaseBatch(ask engine.Ask, want []bool) int {
 	}
 	require.NoError(m.t, err)
 	m.check(ask, batch)
-	require.Empty(m.t, batch.Died)
 	for i := range want {
 		require.Equal(m.t, want[i], batch.Settled[i], "token %v", ask.Settle[i].Token)
 	}

@@ -96,7 +96,7 @@ func testRecord(r *rig) {
 	leased = r.ending(r.leaseOne("b", long))
 	require.True(r.t, leased.Again)
 	same(leased.Task, 2, 5, 2)
-	r.eventually("it dies", func() bool { return len(r.leaseBatch(engine.Ask{Max: 1}).Died) > 0 })
+	same(r.giveUp().Task, 3, 6, 3)
 	same(r.get("1"), 2, 5, 3)
 	require.Equal(r.t, engine.Dead, r.replay("1").Was)
 	same(r.get("1"), 0, 5, 3)

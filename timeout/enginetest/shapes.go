@@ -343,9 +343,9 @@ func testClaim(r *rig) {
 	require.Equal(r.t, []bool{false, true}, r.extend(short, leased.Token, again.Leased.Token))
 	time.Sleep(short + 20*time.Millisecond)
 	over := r.claim(long, due)[0]
-	require.False(r.t, over.OK, "no attempt is left")
-	require.True(r.t, over.Died)
-	require.True(r.t, over.At.IsZero(), "%v", over.At)
+	require.True(r.t, over.OK, "the caller decides whether an attempt is left")
+	require.Equal(r.t, 3, over.Leased.Attempts)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: over.Leased.Token, As: engine.Dead, Release: true, Error: over.Leased.Error}))
 	require.Equal(r.t, engine.Dead, r.get("due").State)
 
 	r.pause(true)

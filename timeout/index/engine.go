@@ -239,9 +239,6 @@ func (e *Engine) put(ctx context.Context, entries []engine.Task) ([]engine.Answe
 	return answers, err
 }
 
-// attempts is the number of times that an entry may be leased. The primary counts the real attempts.
-const attempts = 1 << 30
-
 // makeTopics gives the index the primary's topics, with the same number of slots. It reads the
 // index first. So a topic found only in the index was dropped, and is not just being made.
 func (e *Engine) makeTopics(ctx context.Context) error {
@@ -292,7 +289,7 @@ func (e *Engine) forget(there map[string]int) {
 // shadow returns a topic for the index. It is never paused: the primary leases nothing during a pause,
 // and an index in another process would not hear of the end.
 func shadow(topic engine.Topic) engine.Topic {
-	return engine.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts}
+	return engine.Topic{Name: topic.Name, Slots: topic.Slots}
 }
 
 // drop removes entries from the index. If that fails, the primary refuses them later.

@@ -80,7 +80,6 @@ func (e *Engine) fromPrimary(ctx context.Context, ask engine.Ask, batch engine.B
 		batch.Now = found.Now
 	}
 	batch.Leased = engine.Lasting(append(batch.Leased, found.Leased...))
-	batch.Died = append(batch.Died, found.Died...)
 	batch.Next = found.Next
 	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {
 		batch.Next = again // Next may leave out tasks before that, if the primary is a Waker
@@ -163,9 +162,6 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 		case c.OK:
 			batch.Leased = append(batch.Leased, c.Leased)
 			outcome.Due = e.clock.ofIndex(c.Leased.Until)
-		case c.Died:
-			batch.Died = append(batch.Died, entry.Key())
-			outcome.As = engine.Done
 		case c.At.IsZero():
 			gone = append(gone, entry.Key())
 			outcome.As = engine.Done

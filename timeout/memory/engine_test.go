@@ -80,8 +80,12 @@ func TestATaskCanDieAndBeReplayedAgainAndAgain(t *testing.T) {
 		}
 		for range 5 {
 			require.Len(t, leaseBatch().Leased, 1)
-			require.Equal(t, []engine.Key{key}, leaseBatch().Died)
+			leased := leaseBatch().Leased[0]
+			require.Equal(t, 2, leased.Attempts)
+			require.Contains(t, leased.Error, "ended in attempt 1")
+			ask.Settle = []engine.Outcome{{Token: leased.Token, As: engine.Dead, Release: true, Error: leased.Error}}
 			require.Empty(t, leaseBatch().Leased, "what is dead stays")
+			ask.Settle = nil
 			answers, err := e.Replay(t.Context(), []engine.Key{key})
 			require.NoError(t, err)
 			require.Equal(t, engine.Dead, answers[0].Was)

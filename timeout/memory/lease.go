@@ -25,7 +25,7 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 		latest := at - engine.CeilMillis(ask.OverdueBy)
 		en := t.first(slots)
 		for ; en != nil && en.at <= latest && len(batch.Leased) < ask.Max; en = t.first(slots) {
-			e.lease(t, en, ask, asked, &batch)
+			batch.Leased = append(batch.Leased, e.lease(en, ask, asked))
 		}
 		if en != nil {
 			batch.Next = time.UnixMilli(max(en.at, at))
@@ -45,27 +45,22 @@ func (t *topic) first(slots []int) *entry {
 	return first
 }
 
-// lease leases a due task, or ends it if the lease of its last attempt has ended.
-func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, asked time.Time, batch *engine.Batch) {
+// lease leases a due task.
+func (e *Engine) lease(en *entry, ask engine.Ask, asked time.Time) engine.Leased {
 	more, again := en.mine(), en.state == engine.Running
 	if again {
 		more.failure = engine.LeaseEnded(more.node, int(en.attempts))
 		e.remember(en, engine.Outcome{As: engine.Pending, Error: more.failure})
-		if int(en.attempts) >= t.Attempts() {
-			e.end(en, engine.Dead)
-			batch.Died = append(batch.Died, en.key())
-			return
-		}
 	}
 	e.number++
 	more.lease, more.node = e.number, ask.Node
 	en.attempts++
 	e.hold(en, asked, ask.Lease)
-	batch.Leased = append(batch.Leased, engine.Leased{
+	return engine.Leased{
 		Task:  en.task(),
 		Token: engine.Token{Key: en.key(), Lease: more.lease},
 		Again: again,
-	})
+	}
 }
 
 // hold makes a lease last that long, from a reading of the clock on.
@@ -83,7 +78,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	}
 	pending := outcome.As == engine.Pending
 	newRun := pending && outcome.NewRun
-	release := pending && outcome.Release && !newRun
+	release := outcome.Release && outcome.As != engine.Done && !newRun
 	if newRun {
 		if outcome.As = engine.Done; outcome.Error != "" {
 			outcome.As = engine.Dead
@@ -92,24 +87,24 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	if forgotten := outcome.As == engine.Done && t.Retain == 0; !release && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != engine.Done && !release || newRun {
+	if outcome.As == engine.Dead || pending && !release {
 		en.mine().failure = outcome.Error
+	}
+	if release {
+		en.attempts--
 	}
 	if !pending {
 		e.end(en, outcome.As)
 		return true
 	}
 	at := outcome.DueAt(from(outcome.After))
-	switch {
-	case newRun:
+	if newRun {
 		succeeded := 0
 		if outcome.As == engine.Done {
 			succeeded = 1
 		}
 		en.begin(succeeded)
 		en.more.node, en.due = "", at
-	case release:
-		en.attempts--
 	}
 	e.enter(en, engine.Pending, at)
 	return true

@@ -51,7 +51,7 @@ func TestACallThatMeetsAnotherOneIsMadeAgain(t *testing.T) {
 				other, err := pool.Begin(t.Context())
 				require.NoError(t, err)
 				defer other.Rollback(context.Background())
-				for _, change := range []string{".hw_view SET term = term + 1", ".hw_topics SET attempts = attempts + 1"} {
+				for _, change := range []string{".hw_view SET term = term + 1", ".hw_topics SET paused = paused"} {
 					_, err = other.Exec(t.Context(), "UPDATE "+schemaOf(e)+change)
 					require.NoError(t, err)
 				}

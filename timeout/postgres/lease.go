@@ -72,7 +72,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		if ask.OverdueBy == 0 && !t.busy.Load() { // a busy topic has a full batch again, and then the next time is now
 			next = new(peeked)
 		}
-		before := len(batch.Leased) + len(batch.Died)
+		before := len(batch.Leased)
 		var err error
 		refiled, err = e.exchange(ctx, t, ask, outcomes, limits, s, next, batch)
 		if err != nil && (before > 0 || settled) { // these count; the caller can ask for more again
@@ -83,7 +83,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			return err
 		}
 		settled, outcomes = len(ask.Settle) > 0, nil
-		found := len(batch.Leased) + len(batch.Died) - before
+		found := len(batch.Leased) - before
 		full, due := found == limits.most || found+refiled == limits.look, false
 		if next != nil {
 			due, err = e.seen(t, next, batch)
@@ -157,7 +157,6 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 	}
 	batch.Now = time.UnixMilli(now)
 	batch.Leased = append(batch.Leased, leased.leased...)
-	batch.Died = append(batch.Died, leased.died...)
 	return leased.refiled, nil
 }
 
@@ -243,14 +242,11 @@ func (s *slots) window() *int {
 
 func (s *slots) none() bool { return s.wanted != nil && len(s.wanted) == 0 }
 
-// leases are the results of a statement: leased tasks, dead tasks, and the number filed again.
+// leases are the results of a statement: leased tasks, and the number filed again.
 type leases struct {
 	leased  []engine.Leased
-	died    []engine.Key
+	numbers []int64 // positions among the named tasks, from 1
 	refiled int
-
-	// numbers and deaths are the positions of leased and died among the named tasks, from 1.
-	numbers, deaths []int64
 }
 
 // read reads rows of a number, which is 0 if no tasks were named, a lease, whether there was one before, and a task.
@@ -258,15 +254,11 @@ func (l *leases) read(rows pgx.Rows, topic string) error {
 	var lease int64
 	var again bool
 	return readTasks(rows, topic, func(number int64, task engine.Task) {
-		switch task.State {
-		case engine.Pending:
+		if task.State == engine.Pending {
 			l.refiled++
-		case engine.Running:
-			l.leased = append(l.leased, engine.Leased{Task: task, Token: engine.Token{Key: task.Key(), Lease: lease}, Again: again})
-			l.numbers = append(l.numbers, number)
-		default:
-			l.died = append(l.died, task.Key())
-			l.deaths = append(l.deaths, number)
+			return
 		}
+		l.leased = append(l.leased, engine.Leased{Task: task, Token: engine.Token{Key: task.Key(), Lease: lease}, Again: again})
+		l.numbers = append(l.numbers, number)
 	}, &lease, &again)
 }

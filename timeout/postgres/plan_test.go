@@ -159,7 +159,7 @@ func TestALookInSomeSlotsReadsUpToTheFirstTask(t *testing.T) {
 
 func TestAVerbReadsItsOwnTopicsOnly(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
-	_, err := newPool(t).Exec(t.Context(), "INSERT INTO "+e.Schema()+".hw_topics (name, attempts, paused, config) SELECT 'other-' || n, 1, false, '{}' FROM generate_series(1, 1000) n")
+	_, err := newPool(t).Exec(t.Context(), "INSERT INTO "+e.Schema()+".hw_topics (name, paused, config) SELECT 'other-' || n, false, '{}' FROM generate_series(1, 1000) n")
 	require.NoError(t, err)
 	set(t, e, engine.Task{ID: "a", After: time.Hour}, engine.Task{ID: "b", After: time.Hour})
 	sql := e.Statements()

@@ -90,9 +90,6 @@ func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []engi
 			for i, leased := range l.leased {
 				claimed[l.numbers[i]-1] = engine.Claimed{OK: true, Leased: leased}
 			}
-			for _, number := range l.deaths {
-				claimed[number-1].Died = true
-			}
 			return err
 		})
 		b.Queue(e.sql.Wanted, t.no, ids, versions).Query(func(rows pgx.Rows) error {

@@ -92,7 +92,7 @@ func ends(outcomes []settlement, which []int) []any {
 	for k, i := range which {
 		o := outcomes[i]
 		as[k], newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
-		release[k] = o.Release && o.As == engine.Pending && !o.NewRun
+		release[k] = o.Release && o.As != engine.Done && !newRun[k]
 		due[k], after[k] = when(o.Due, o.After)
 		failures[k], took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
@@ -126,7 +126,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 }
 
 // Executions implements engine.Log. The log gets an attempt when it is settled, except for a
-// released one, or when its task is leased again or dead after the end of the lease. A successful
+// released one, or when its task is leased again after the end of the lease. A successful
 // attempt is logged only in topics with a Retain, also one before another run. Maintain deletes
 // executions older than Topic.RetainLog. The log of a task is deleted with the task, and by a set over it.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {

@@ -168,8 +168,8 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, o
 		if err != nil {
 			return engine.Topic{}, err
 		}
-		made, err := tx.Exec(ctx, `INSERT INTO `+table+` (name, attempts, paused, config) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`,
-			wanted.Name, wanted.Attempts(), wanted.Paused, string(config))
+		made, err := tx.Exec(ctx, `INSERT INTO `+table+` (name, paused, config) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`,
+			wanted.Name, wanted.Paused, string(config))
 		if err != nil {
 			return engine.Topic{}, err
 		}
@@ -205,7 +205,7 @@ func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept engi
 	if err != nil {
 		return engine.Topic{}, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE `+quote(e.schema)+`.hw_topics SET attempts = $2, paused = $3, config = $4 WHERE no = $1`, no, kept.Attempts(), kept.Paused, string(config))
+	_, err = tx.Exec(ctx, `UPDATE `+quote(e.schema)+`.hw_topics SET paused = $2, config = $3 WHERE no = $1`, no, kept.Paused, string(config))
 	return kept, err
 }
 

@@ -227,10 +227,12 @@ func TestALeaseThatExpiresIsGivenAgainUntilTheLastAttempt(t *testing.T) {
 	require.Equal(t, []bool{false, true, false, false}, good)
 	time.Sleep(30 * time.Millisecond)
 	batch := leaseBatch(t, e, engine.Ask{Max: 10})
-	require.Empty(t, batch.Leased)
-	require.Equal(t, []engine.Key{key("1")}, batch.Died)
+	last := batch.Leased[0]
+	require.True(t, last.Again)
+	require.True(t, settle(t, e, engine.Outcome{Token: last.Token, As: engine.Dead, Release: true, Error: last.Error}))
 	dead := get(t, e, "1")
 	require.Equal(t, engine.Dead, dead.State)
+	require.Equal(t, 2, dead.Attempts)
 	require.Contains(t, dead.Error, "lease")
 }
 

@@ -234,6 +234,8 @@ func outcomeCode(outcome engine.Outcome) string {
 	switch {
 	case outcome.As == engine.Done:
 		return "d"
+	case outcome.As == engine.Dead && outcome.Release:
+		return "y"
 	case outcome.As == engine.Dead:
 		return "x"
 	case outcome.NewRun && outcome.Error != "":
@@ -247,7 +249,7 @@ func outcomeCode(outcome engine.Outcome) string {
 }
 
 // leaseParts is how many there are of an answer.
-const leaseParts = 9
+const leaseParts = 8
 
 // take reads what a partition has answered.
 func (x *leaseCall) take(l *layout, c *invocation) {
@@ -258,10 +260,7 @@ func (x *leaseCall) take(l *layout, c *invocation) {
 	for j, good := range []byte(text(c.Answer[3])) {
 		x.batch.Settled[c.tasks[j]] = good == '1'
 	}
-	for _, id := range list(c.Answer[7]) {
-		x.batch.Died = append(x.batch.Died, engine.Key{Topic: x.ask.Topic, ID: text(id)})
-	}
-	if lost := list(c.Answer[8]); len(lost) > 0 {
+	if lost := list(c.Answer[7]); len(lost) > 0 {
 		x.broken = cmp.Or(x.broken, fmt.Errorf("timeout/redis: %d tasks of topic %s have lost their bodies, one is %v", len(lost), x.ask.Topic, lost[0]))
 		x.engine.cfg.Logger.Warn("timeout/redis: tasks are lost, since their bodies are", "topic", x.ask.Topic, "count", len(lost), "tasks", lost[:min(len(lost), 10)])
 	}

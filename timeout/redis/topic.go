@@ -181,8 +181,7 @@ func (k kept) says() []any {
 	if k.Topic.Paused {
 		paused = 1
 	}
-	topic := k.Topic.WithDefaults()
-	return []any{k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused}
+	return []any{k.Rev, engine.CeilMillis(k.Topic.WithDefaults().Retain), paused}
 }
 
 // revise changes a topic, and tells its partitions. It returns nil if the caller must try again.

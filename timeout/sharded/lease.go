@@ -130,7 +130,6 @@ func (x *leaseCall) ask(ctx context.Context, s *shard, ask engine.Ask, settle []
 		x.batch.Settled[i] = n < len(batch.Settled) && batch.Settled[n]
 	}
 	x.batch.Leased = append(x.batch.Leased, batch.Leased...)
-	x.batch.Died = append(x.batch.Died, batch.Died...)
 	if x.batch.Now.Before(batch.Now) {
 		x.batch.Now = batch.Now
 	}

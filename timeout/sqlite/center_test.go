@@ -121,8 +121,9 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	require.Equal(t, []engine.Claimed{{}, {}}, claimed[2:4])
 	require.False(t, claimed[4].OK)
 	require.False(t, claimed[4].At.IsZero(), "it belongs to somebody")
-	require.Equal(t, engine.Claimed{Died: true}, claimed[5])
-	require.Equal(t, engine.Dead, r.get("expired").State)
+	require.True(t, claimed[5].Leased.Again)
+	require.Equal(t, 2, claimed[5].Leased.Attempts)
+	require.Contains(t, claimed[5].Leased.Error, "ended in attempt 1")
 	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: claimed[0].Leased.Token, As: engine.Done}))
 }
 

@@ -59,12 +59,9 @@ func (l *leasing) claim(ctx context.Context, s *session, wanted []engine.Wanted)
 		f.at = l.until // for the same id again
 		due, index[w.ID] = append(due, f), i
 	}
-	leased, died, err := l.take(ctx, s, due)
+	leased, err := l.take(ctx, s, due)
 	for _, one := range leased {
 		claimed[index[one.ID]] = engine.Claimed{OK: true, Leased: one}
-	}
-	for _, key := range died {
-		claimed[index[key.ID]].Died = true
 	}
 	return claimed, err
 }

@@ -36,7 +36,7 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 				break
 			}
 			batch.Now, batch.Next = some.Now, some.Next
-			batch.Settled, batch.Leased, batch.Died = append(batch.Settled, some.Settled...), append(batch.Leased, some.Leased...), append(batch.Died, some.Died...)
+			batch.Settled, batch.Leased = append(batch.Settled, some.Settled...), append(batch.Leased, some.Leased...)
 			x.settle, x.ask.Max = x.settle[len(some.Settled):], x.ask.Max-len(some.Leased)
 			more = len(x.settle) > 0 || ctx.Err() == nil && (x.moved || len(some.Leased) == chunk && x.ask.Max > 0)
 		}
@@ -144,7 +144,7 @@ func (x *leaseCall) round(ctx context.Context, s *session) (engine.Batch, error)
 		return batch, err
 	}
 	l := leasing{t: t, node: x.ask.Node, at: at, until: at + engine.CeilMillis(x.ask.Lease)}
-	if batch.Leased, batch.Died, err = l.take(ctx, s, due); err != nil {
+	if batch.Leased, err = l.take(ctx, s, due); err != nil {
 		return batch, err
 	}
 	slices.SortStableFunc(batch.Leased, func(a, b engine.Leased) int {
@@ -208,31 +208,26 @@ type leasing struct {
 	at, until int64
 }
 
-// take leases due tasks, or ends them if the lease of their last attempt has ended.
-func (l *leasing) take(ctx context.Context, s *session, due []*found) (leased []engine.Leased, died []engine.Key, err error) {
+// take leases due tasks.
+func (l *leasing) take(ctx context.Context, s *session, due []*found) ([]engine.Leased, error) {
 	if len(due) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	seqs := make([]int64, 0, len(due))
 	bySeq := make(map[int64]*found, len(due))
 	for _, f := range due {
-		dead := f.state == engine.Running && f.attempts >= l.t.Attempts()
 		if f.state == engine.Running {
-			if err := l.expire(ctx, s, f, dead); err != nil {
-				return nil, nil, err
+			if err := l.expire(ctx, s, f); err != nil {
+				return nil, err
 			}
 		}
-		if dead {
-			died = append(died, engine.Key{Topic: l.t.Name, ID: f.id})
-		} else {
-			seqs, bySeq[f.seq] = append(seqs, f.seq), f
-		}
+		seqs, bySeq[f.seq] = append(seqs, f.seq), f
 	}
 	number, err := numbers(ctx, s, 1)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	leased = make([]engine.Leased, 0, len(seqs))
+	leased := make([]engine.Leased, 0, len(seqs))
 	err = each(ctx, s, "UPDATE hw_tasks SET state = 2, at = ?, span = ?, attempts = attempts + 1, lease = ?, node = ? WHERE seq IN (SELECT value FROM json_each(?)) RETURNING "+columns,
 		[]any{l.until, l.until - l.at, number, l.node, array(seqs)}, func(rows *sql.Rows) error {
 			r, err := scanTask(rows, l.t.Name)
@@ -240,18 +235,14 @@ func (l *leasing) take(ctx context.Context, s *session, due []*found) (leased []
 			leased = append(leased, engine.Leased{Task: r.Task, Token: token, Again: bySeq[r.seq].state == engine.Running})
 			return err
 		})
-	return leased, died, err
+	return leased, err
 }
 
-// expire counts the attempt of a lease that has ended by itself. After the last one the task is dead.
-func (l *leasing) expire(ctx context.Context, s *session, f *found, dead bool) error {
+// expire notes the attempt of a lease that has ended by itself.
+func (l *leasing) expire(ctx context.Context, s *session, f *found) error {
 	text := engine.LeaseEnded(f.node, f.attempts)
 	outcome := engine.Outcome{As: engine.Pending, Error: text[:min(len(text), engine.MaxError)]}
-	state, until := engine.Running, f.at
-	if dead {
-		outcome.As, state, until = engine.Dead, engine.Dead, l.at
-	}
-	if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, outcome.Error, f.seq); err != nil {
+	if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET error = ? WHERE seq = ?", outcome.Error, f.seq); err != nil {
 		return err
 	}
 	return remember(ctx, s, l.t, f, outcome, l.at)

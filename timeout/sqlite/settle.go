@@ -74,8 +74,11 @@ func fail(ctx context.Context, s *session, t *topic, f *found, outcome engine.Ou
 		if outcome.As = engine.Dead; outcome.Error == "" {
 			outcome.As, logs = engine.Done, t.Retain > 0
 		}
-	case state == engine.Pending && outcome.Release:
-		change, logs = "due = min(due, ?2), attempts = attempts - 1", false
+	case outcome.Release:
+		change, logs = "attempts = attempts - 1, due = min(due, ?2)", false
+		if state == engine.Dead {
+			change += ", error = ?3"
+		}
 	}
 	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, lease = 0, "+change+" WHERE seq = ?4", int64(state), until, outcome.Error, f.seq)
 	if err != nil || !logs {

@@ -275,11 +275,6 @@ func (e *toy) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 			if again {
 				task.fail(engine.LeaseEnded(task.Node, task.Attempts))
 			}
-			if again && task.Attempts >= topic.Attempts() {
-				e.end(task, engine.Dead, now)
-				batch.Died = append(batch.Died, task.Key())
-				continue
-			}
 			task.State, task.Node, task.lease = engine.Running, ask.Node, e.next()
 			task.Attempts, task.Calls = task.Attempts+1, task.Calls+1
 			task.Until = now.Add(ask.Lease)
@@ -317,6 +312,9 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 	case outcome.As == engine.Done:
 		e.end(task, engine.Done, now)
 	case outcome.As == engine.Dead:
+		if outcome.Release {
+			task.Attempts, task.Calls, task.Failures = task.Attempts-1, task.Calls-1, task.Failures-1
+		}
 		task.fail(outcome.Error)
 		e.end(task, engine.Dead, now)
 	case outcome.NewRun:

@@ -3,7 +3,7 @@
 WITH {clock},
 {front $8},
 p AS MATERIALIZED (
-    SELECT p.no, p.attempts
+    SELECT p.no
     FROM {s}.hw_topics p
     WHERE p.no = $1 AND NOT p.paused
 ),

@@ -18,7 +18,7 @@ settled AS (
         failures = t.failures + CASE WHEN k.new_run THEN t.attempts - (k.error = '')::integer ELSE 0 END,
         attempts = CASE WHEN k.new_run THEN 0 ELSE t.attempts - k.release::integer END,
         node = CASE WHEN k.new_run THEN '' ELSE t.node END,
-        error = CASE WHEN k.new_run THEN k.error WHEN k.outcome = 3 OR k.release THEN t.error ELSE k.error END
+        error = CASE WHEN k.new_run THEN k.error WHEN k.outcome = 3 OR k.release AND k.outcome = 1 THEN t.error ELSE k.error END
     FROM k
     WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2 AND {announce}
     RETURNING k.n, k.release, k.new_run, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node

@@ -1,4 +1,4 @@
--- keep(rev, attempts, retain, paused, limit, retain of the dead, most done, most dead, most removed): takes over
+-- keep(rev, retain, paused, limit, retain of the dead, most done, most dead, most removed): takes over
 -- what a topic says, if that is newer than what the partition knows. It deletes ended tasks after their time, and the
 -- oldest beyond the most, at most limit of each state. It returns whether there may be more to do, and how many
 -- dead ones it has deleted.
@@ -6,10 +6,10 @@ local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain')
 local refused = refusal(meta)
 if refused then return refused end
 if tonumber(ARGV[1]) > tonumber(meta[3] or 0) then
-  call('HSET', m, 'rev', ARGV[1], 'attempts', ARGV[2], 'retain', ARGV[3], 'paused', ARGV[4])
-  meta[4] = ARGV[3]
+  call('HSET', m, 'rev', ARGV[1], 'retain', ARGV[2], 'paused', ARGV[3])
+  meta[4] = ARGV[2]
 end
-local limit, more = tonumber(ARGV[5]), 0
+local limit, more = tonumber(ARGV[4]), 0
 local function purge(set, retain, most)
   local old, surplus = call('ZCOUNT', set, '-inf', text(clock() - retain)), call('ZCARD', set) - most
   local count = math.min(limit, math.max(old, surplus))
@@ -21,7 +21,7 @@ local function purge(set, retain, most)
   if count == limit then more = 1 end
   return count
 end
-purge(f, meta[4], ARGV[7])
-local dead = purge(d, ARGV[6], ARGV[8])
-purge(r, meta[4], ARGV[9])
+purge(f, meta[4], ARGV[6])
+local dead = purge(d, ARGV[5], ARGV[7])
+purge(r, meta[4], ARGV[8])
 return {more, dead}

@@ -1,11 +1,11 @@
 -- lease(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases tasks whose leases have expired and those that are due. as is "d" done,
--- "x" dead, "p" pending, "r" pending and the attempt not counted, "a" pending as if just set, "f" the
+-- "x" dead, "p" pending, "y" and "r" the same and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
 -- a new run. A due task without a body is lost: the script forgets it and returns its id.
-local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'big')
+local meta = call('HMGET', m, 'n', 'z', 'retain', 'paused', 'big')
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -28,7 +28,7 @@ if count > 0 then
       seen[id] = true
       left[#left + 1] = id
       local as, failure = ARGV[base + 3], ARGV[base + 5]
-      if as == 'd' and meta[4] == '0' then
+      if as == 'd' and meta[3] == '0' then
         forget[#forget + 1] = id
       elseif as == 'a' or as == 'f' then
         local at = asked(ARGV[base + 4], now)
@@ -38,12 +38,12 @@ if count > 0 then
       else
         local tries, stop = attempts(record), 22 + byte(record, 22)
         local last, past = split(record)
-        if as == 'r' then tries = math.max(tries - 1, 0) end
+        if as == 'r' or as == 'y' then tries = math.max(tries - 1, 0) end
         if as == 'd' or as == 'r' then failure = last end
         update[#update + 1] = id
         update[#update + 1] = noLease .. pack('>I4', tries) .. sub(record, 12, stop) .. failure .. past
         local to, at = again, present
-        if as == 'd' then to = finished elseif as == 'x' then to = dead
+        if as == 'd' then to = finished elseif as == 'x' or as == 'y' then to = dead
         else at = asked(ARGV[base + 4], now) end
         to[#to + 1], to[#to + 2] = at, id
       end
@@ -67,8 +67,8 @@ local function expired(record)
   return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record)) .. past
 end
 
-local paused = meta[5] == '1'
-local ids, bodies, records, number, late, died, lost = {}, {}, {}, 0, 0, {}, {}
+local paused = meta[4] == '1'
+local ids, bodies, records, number, late, lost = {}, {}, {}, 0, 0, {}
 if max > 0 and not paused then
   -- A lease with more before it than it is long was given before the clock was stepped back.
   local last = call('ZRANGE', p, '0', '0', 'REV', 'WITHSCORES')
@@ -84,26 +84,15 @@ if max > 0 and not paused then
   local over = call('ZRANGE', p, '-inf', latest, 'BYSCORE', 'LIMIT', '0', ARGV[3])
   local scores = {}
   if #over > 0 then
-    local found, limit, update = call('HMGET', a, unpack(over)), tonumber(meta[3]), {}
+    local found = call('HMGET', a, unpack(over))
     for i = 1, #over do
       local record = found[i] or waits(now, '')
       if not found[i] and call('ZSCORE', s, over[i]) then
         call('ZREM', p, over[i]) -- to move.lua it was a waiting task
-      elseif attempts(record) >= limit then
-        died[#died + 1] = over[i]
-        update[#update + 1] = over[i]
-        update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. expired(record)
       else
         late = late + 1
         ids[late], records[late], scores[late] = over[i], record, ''
       end
-    end
-    if #died > 0 then
-      local ended = {}
-      for i = 1, #died do ended[2 * i - 1], ended[2 * i] = present, died[i] end
-      call('ZREM', p, unpack(died))
-      call('ZADD', d, unpack(ended))
-      call('HSET', a, unpack(update))
     end
   end
 
@@ -113,7 +102,7 @@ if max > 0 and not paused then
     total = total + 1
     ids[total], scores[total] = fresh[i], fresh[i + 1]
   end
-  if meta[6] then -- large bodies: not more than a MiB of them
+  if meta[5] then -- large bodies: not more than a MiB of them
     local room = 1048576
     for i = 1, total do
       room = room - call('HSTRLEN', b, ids[i])
@@ -189,4 +178,4 @@ if not paused then
     after, backlog = 1, 1
   end
 end
-return {now, after, backlog, table.concat(settled), number, late, bodies, died, lost}
+return {now, after, backlog, table.concat(settled), number, late, bodies, lost}
