@@ -168,6 +168,12 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	outcome := w.conclude(a, topic, err)
 	outcome.Took = took
 	switch {
+	case err == nil && a.own.Settled():
+		w.counts.Done++
+		if p := w.partOf(a.Key()); outcome.NewRun {
+			w.lookAt(p, p.clock.at(outcome.Due))
+		}
+		return
 	case err == nil || outcome.NewRun && outcome.Error == "":
 		w.counts.Done++
 	case outcome.Release:

@@ -80,7 +80,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.lose(a)
 		case w.hangs(a, now):
 			w.abandon(a)
-		case !a.accepted && !w.extending && (a.until.Sub(now) < a.lease*2/3 || w.doubted(a)):
+		case !a.accepted && !a.own.Settled() && !w.extending && (a.until.Sub(now) < a.lease*2/3 || w.doubted(a)):
 			aging = append(aging, a)
 		}
 	}

@@ -29,7 +29,7 @@ var (
 	ErrUncounted = errors.New("timeout: uncounted")
 
 	// ErrLeaseLost is the cause if the task is no longer this handler's.
-	ErrLeaseLost = errors.New("timeout: lease lost")
+	ErrLeaseLost = engine.ErrLeaseLost
 
 	// ErrStopping is the cause if Run ends and its grace is over.
 	ErrStopping = errors.New("timeout: center stopping")

@@ -97,9 +97,16 @@ func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 	}
 	a.begun = now
 	w.move(now)
-	a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), prove(a.Token, w.c.cfg.FeedbackKeys)))
+	topic := w.topic
+	a.own.Success = func() engine.Outcome {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.conclude(a, topic, nil)
+	}
+	ctx := WithToken(engine.WithAttempt(context.Background(), &a.own), prove(a.Token, w.c.cfg.FeedbackKeys))
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	w.counts.Running++
-	return a, w.topic, w.handler
+	return a, topic, w.handler
 }
 
 // next takes the first attempt able to begin off the queue. Before it, it drops attempts over or

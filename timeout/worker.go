@@ -51,14 +51,15 @@ type attempt struct {
 	lease    time.Duration // its length
 	due      time.Time     // the action time, by this node's clock; zero after the first attempt
 	queued   time.Time
-	now      time.Time // the engine's clock at queued, or a little before
-	begun    time.Time // zero while it is queued
-	target   string    // the target of the task's own callback, or empty
-	visit    *visit    // of its call to the circuit; nil without one
-	over     bool      // settled, lost or given up: the handler's result is ignored
-	left     bool      // given up because its handler hangs; its goroutine is counted out
-	accepted bool      // its outcome comes later: see ErrAccepted
-	trial    bool      // leased to try a target with an open circuit
+	now      time.Time      // the engine's clock at queued, or a little before
+	begun    time.Time      // zero while it is queued
+	target   string         // the target of the task's own callback, or empty
+	visit    *visit         // of its call to the circuit; nil without one
+	own      engine.Attempt // for a transaction of the handler's own
+	over     bool           // settled, lost or given up: the handler's result is ignored
+	left     bool           // given up because its handler hangs; its goroutine is counted out
+	accepted bool           // its outcome comes later: see ErrAccepted
+	trial    bool           // leased to try a target with an open circuit
 }
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {

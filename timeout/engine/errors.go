@@ -21,6 +21,9 @@ var (
 	// timeout.Config.FeedbackKeys.
 	ErrForged = errors.New("timeout: forged token")
 
+	// ErrLeaseLost is the error for a task that is no longer the handler's: it was set, removed, settled or leased again.
+	ErrLeaseLost = errors.New("timeout: lease lost")
+
 	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get, Engine.Lease
 	// and Engine.Extend.
 	ErrPartial = errors.New("timeout: a part of the engine does not answer")

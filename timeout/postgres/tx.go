@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -34,6 +35,40 @@ func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []engine.Remo
 		return nil, err
 	}
 	return e.remove(ctx, e.within(tx), removals)
+}
+
+// DoneTx ends a task in the caller's transaction, for the task's handler: what the handler writes and the end of its task
+// are one commit. The context must be the handler's. After the commit return nil, and after a rollback return an error. A
+// periodic task waits for its next time. DoneTx returns an error wrapping engine.ErrLeaseLost if the task is no longer the
+// handler's: it was set, removed or leased again. Then, and after any other error but engine.ErrArgument and
+// engine.ErrClosed, roll the transaction back.
+//
+// Call DoneTx last. From then on nobody extends the lease, and other changes of the task wait for the end of the transaction.
+// If the lease ends first, the handler's context does, too. If the handler returns nil without a commit, the task runs again
+// after its lease.
+func (e *Engine) DoneTx(ctx context.Context, tx pgx.Tx) error {
+	attempt, err := engine.AttemptOf(ctx)
+	if err != nil {
+		return err
+	}
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	outcome := attempt.Success()
+	t, err := e.must(ctx, outcome.Token.Topic)
+	if err != nil {
+		return err
+	}
+	settled := make([]bool, 1)
+	err = e.within(tx).send(ctx, "ending a task", func(b *pgx.Batch) { e.queueSettle(b, t, settlements([]engine.Outcome{outcome}), settled) })
+	if err != nil {
+		return err
+	}
+	if !settled[0] {
+		return fmt.Errorf("%w: of %v", engine.ErrLeaseLost, outcome.Token.Key)
+	}
+	attempt.Settle()
+	return nil
 }
 
 // checkTx refuses invalid arguments, and calls after Close.
