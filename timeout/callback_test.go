@@ -111,6 +111,26 @@ func TestATargetWhoseAnswersAreAllFinalOpensItsCircuitToo(t *testing.T) {
 	})
 }
 
+// Somebody has mended the target, and does not want to wait for a trial.
+func TestACircuitIsClosedByHand(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &targets{calls: map[string]int{}}
+		r := newRig(t, timeout.Config{All: true, CircuitWait: time.Hour, Callers: map[string]timeout.Caller{"fake": caller}})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Concurrency: 1, Callback: &timeout.Callback{Kind: "fake", Target: "dead"}})
+		require.NoError(t, err)
+		for i := range 10 {
+			r.set(fmt.Sprint(i), 0)
+		}
+		pass(10 * time.Minute)
+		require.Equal(t, 5, caller.count("dead"))
+		require.False(t, r.CloseCircuit("fake good"))
+		require.True(t, r.CloseCircuit("fake dead"))
+		pass(10 * time.Minute)
+		require.Equal(t, 10, caller.count("dead"), "it takes as many failures to open it again")
+		require.Equal(t, []string{"fake dead"}, r.OpenCircuits())
+	})
+}
+
 func TestACircuitOfVeryManyFailuresStaysClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		caller := &targets{calls: map[string]int{}}

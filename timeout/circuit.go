@@ -122,12 +122,16 @@ func (c *circuit) worth(now time.Time) worth {
 // succeed closes the circuit if it has been open for long enough. c.mu must be held.
 func (c *circuit) succeed(now time.Time) {
 	c.failed = 0
-	if c.opened.IsZero() || now.Sub(c.opened) < c.wait {
-		return
+	if !c.opened.IsZero() && now.Sub(c.opened) >= c.wait {
+		c.close()
 	}
+}
+
+// close closes an open circuit. c.mu must be held.
+func (c *circuit) close() {
 	c.age++
 	c.signal()
-	c.opened, c.until, c.pacer, c.turns.waiting = time.Time{}, time.Time{}, pacer{}, nil
+	c.failed, c.opened, c.until, c.pacer, c.turns.waiting = 0, time.Time{}, time.Time{}, pacer{}, nil
 }
 
 // fail opens the circuit after too many failures. c.mu must be held.
@@ -161,6 +165,24 @@ func (c *Center) OpenCircuits() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// CloseCircuit closes a circuit of OpenCircuits on this node, as a successful call does: somebody knows that its target is well
+// again. Tasks that were put off come back at their times. CloseCircuit reports whether the circuit was open.
+func (c *Center) CloseCircuit(name string) bool {
+	c.circuits.mu.Lock()
+	one := c.circuits.all[name]
+	c.circuits.mu.Unlock()
+	if one == nil {
+		return false
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	was := !one.opened.IsZero()
+	if was {
+		one.close()
+	}
+	return was
 }
 
 // open reports whether the target gets no calls, or is on trial. It is neither if nobody has wanted to call it since

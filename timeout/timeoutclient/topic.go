@@ -155,6 +155,12 @@ func (c *Client) NodeStats(ctx context.Context) (wire.NodeStats, error) {
 	return ask[wire.NodeStats](ctx, c, http.MethodGet, place{path: "/v1/here"}, nil)
 }
 
+// CloseCircuit closes an open circuit of the server itself, one of the circuits of Stats: its target is called again at once.
+func (c *Client) CloseCircuit(ctx context.Context, name string) error {
+	at := place{path: "/v1/circuits/close?" + url.Values{"circuit": {name}}.Encode()}
+	return c.call(ctx, http.MethodPost, at, nil, nil)
+}
+
 // Members returns the nodes that share the tasks.
 func (c *Client) Members(ctx context.Context) (wire.Members, error) {
 	return ask[wire.Members](ctx, c, http.MethodGet, place{path: "/v1/members"}, nil)

@@ -206,6 +206,7 @@ func (h *Handler) routes() []route {
 		{"GET /v1/stats", Read, h.getStats},
 		{"GET /v1/here", Peer, h.getHere},
 		{"GET /v1/members", Read, h.getMembers},
+		{"POST /v1/circuits/close?circuit", Admin, empty(h.closeCircuit)},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 
 		{"GET /metrics?name[]", Read, whole(h.metrics())},

@@ -37,6 +37,17 @@ func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, h.members(), nil)
 }
 
+// closeCircuit closes an open circuit of this node.
+func (h *Handler) closeCircuit(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("circuit")
+	if !h.center.CloseCircuit(name) {
+		return problem(http.StatusNotFound, "circuit %.*q, must be one that is open on node %s", maxShown, name, h.center.Node())
+	}
+	h.stats.forget()
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 func (h *Handler) members() wire.Members {
 	view := h.center.View()
 	return wire.Members{Node: h.center.Node(), Leader: view.Leader(), Nodes: append([]engine.Node{}, view.Nodes...)}

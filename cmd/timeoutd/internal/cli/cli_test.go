@@ -142,6 +142,8 @@ func TestTopicsFromAShell(t *testing.T) {
 	s.ok("topic", "mail", "-retries", "4")
 	require.Regexp(t, `mail +16 +4 .* paused`, s.ok("topics"), "a change is no end of a pause")
 	require.Equal(t, "mail: runs\n", s.ok("resume", "mail"))
+	_, _, stderr = s.run("close-circuit", "http a&b:80")
+	require.Contains(t, stderr, `circuit "http a&b:80", must be one that is open on node`)
 	require.Contains(t, squeezed(s.ok("topic", "mail")), "pending 0")
 	exit, _, stderr = s.run("drop-topic", "mail")
 	require.Equal(t, ExitUsage, exit)

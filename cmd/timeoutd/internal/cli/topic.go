@@ -139,6 +139,10 @@ func pauseTopic(do func(*session, context.Context, string) (engine.Topic, error)
 	})
 }
 
+func (s *session) closeCircuit(ctx context.Context, words []string) error {
+	return s.say(s.CloseCircuit(ctx, words[0]), "%s is closed", words[0])
+}
+
 func dropTopic(s *session, flags *flag.FlagSet) doing {
 	sure := flags.Bool("yes", false, "really, with all that is in it")
 	return func(ctx context.Context, words []string) error {
