@@ -112,14 +112,11 @@ func where(text string) string {
 // openSQLite opens the files of the options. If there is none, it opens one file in the data
 // directory.
 func (o *options) openSQLite(ctx context.Context, log *slog.Logger) (opened, error) {
-	cfg := sqlite.Config{}
+	cfg := sqlite.Config{NoMigrate: o.migrate == migrateNever}
 	if o.sync {
 		cfg.Sync = sqlite.SyncFull
 	}
-	paths := filepath.SplitList(o.sqlite)
-	if len(paths) == 0 {
-		paths = []string{""}
-	}
+	paths := o.sqlitePaths()
 	for i, path := range paths {
 		var err error
 		if paths[i], err = sqlitePath(path); err != nil {
@@ -136,7 +133,7 @@ func (o *options) openSQLite(ctx context.Context, log *slog.Logger) (opened, err
 func (o *options) openPostgres(ctx context.Context, log *slog.Logger) (opened, error) {
 	var all sync.Map // the engines, by URL
 	engine, err := openShards(ctx, o, o.database, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
-		cfg := postgres.Config{}
+		cfg := postgres.Config{NoMigrate: o.migrate == migrateNever}
 		if len(o.listen) > 0 {
 			cfg.ListenURL = o.listen[slices.Index(o.database, url)]
 		}

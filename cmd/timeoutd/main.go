@@ -83,6 +83,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	cli.SurviveBrokenPipes() // its log's reader may end before it
 	p := newProgram(o, stderr)
+	if o.migrate == migratePrint {
+		if err := o.printMigrations(ctx, stdout); err != nil {
+			p.log.Error("stopped", "error", err)
+			return cli.ExitFailure
+		}
+		return 0
+	}
 	goredis.SetLogger(redisLog{p.log}) // go-redis has one for the whole process
 	if err := p.run(ctx); err != nil {
 		p.log.Error("stopped", "error", err)

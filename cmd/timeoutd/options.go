@@ -11,6 +11,14 @@ import (
 // streamsPrefix is the default of the setting.
 const streamsPrefix = "events:"
 
+// The values of the setting migrate.
+const (
+	migrateAuto  = "auto"
+	migrateNever = "never"
+	migrateOnly  = "only"
+	migratePrint = "print"
+)
+
 // options are the program's settings.
 type options struct {
 	addr      string
@@ -34,6 +42,7 @@ type options struct {
 	redis    string
 
 	redisVolatile bool
+	migrate       string
 
 	center timeout.Config // but what has a setting of its own here
 
@@ -70,6 +79,7 @@ func newOptions() *options {
 		center:   timeout.Config{Grace: 10 * time.Second, All: true},
 
 		streamsPrefix: streamsPrefix,
+		migrate:       migrateAuto,
 
 		logFormat: "text",
 		logLevel:  "info",
@@ -104,6 +114,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
 			{Name: "redis-volatile", Value: settings.Toggle(&o.redisVolatile), Help: "the Redis may keep nothing on disk: then all tasks are gone when it ends"},
 			{Name: "index", Value: settings.Toggle(&o.index), Help: "in SQLite or PostgreSQL, with a queue in memory in front: it has the keys of what is due soon, and loses nothing with the program (see the README for what it costs)"},
+			{Name: "migrate", Value: settings.Choice(&o.migrate, migrateAuto, migrateNever, migrateOnly, migratePrint), Arg: "auto|never|only|print", Help: "what to do about tables of SQLite or PostgreSQL that are missing or of an earlier version: change them, refuse to start, change them and end, or print the SQL and end; back them up before, since an earlier version refuses them then"},
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
 		}},
 		{Title: "Topics", Settings: []settings.Setting{

@@ -49,6 +49,9 @@ func (p *program) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, ends.close()) }()
 	ends.add(engine.Close)
 	p.log.Info("tasks are kept in "+engine.name, "engine", engine.name)
+	if p.options.migrate == migrateOnly {
+		return nil
+	}
 
 	cfg, err := p.configure(&ends)
 	if err != nil {

@@ -29,6 +29,10 @@ type Config struct {
 	// in transaction mode. It needs one connection, and its settings of a pool count for nothing. Empty means the
 	// pool's.
 	ListenURL string
+
+	// NoMigrate makes Open refuse tables that it would have to make or change, with an error wrapping engine.ErrConflict: a
+	// process of an operator's makes the changes. See Pending.
+	NoMigrate bool
 }
 
 var schemaName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -51,16 +55,9 @@ const connectTimeout = 10 * time.Second
 // or if a later version of this package made its tables. A server that takes no changes, such as a
 // standby, is an error too.
 func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
-	poolConfig, err := pgxpool.ParseConfig(url)
+	pool, err := connect(ctx, url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, withoutSecret(err))
-	}
-	if poolConfig.ConnConfig.ConnectTimeout == 0 {
-		poolConfig.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
-	if err != nil {
-		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, err)
+		return nil, err
 	}
 	e, err := New(ctx, pool, cfg)
 	if err != nil {
@@ -69,6 +66,22 @@ func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	}
 	e.own = true
 	return e, nil
+}
+
+// connect makes the pool of a URL.
+func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, withoutSecret(err))
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, err)
+	}
+	return pool, nil
 }
 
 // withoutSecret takes the parsed text out of an error: it may hold a password.
@@ -84,11 +97,6 @@ func withoutSecret(err error) error {
 
 // New is Open with the caller's pool. The caller closes the pool after the engine.
 func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
-	if cfg.Schema != "" {
-		if err := checkSchema(cfg.Schema); err != nil {
-			return nil, err
-		}
-	}
 	listen := pool.Config().ConnConfig
 	if cfg.ListenURL != "" {
 		direct, err := pgxpool.ParseConfig(cfg.ListenURL) // it may have the settings of a pool, as the other URL
@@ -101,7 +109,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, pool, schema); err != nil {
+	if err := ready(ctx, pool, schema, cfg.NoMigrate); err != nil {
 		return nil, err
 	}
 	return newEngine(pool, listen, schema), nil
@@ -109,6 +117,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 
 // inspect returns the schema to use, and refuses an unsuitable database.
 func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema string, err error) {
+	if wanted != "" {
+		if err := checkSchema(wanted); err != nil {
+			return "", err
+		}
+	}
 	const ask = askMode + `, current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), '')`
 	var mode mode
 	var version int

@@ -34,39 +34,96 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	return nil
 }
 
+// ready makes the tables ready, or with noMigrate refuses those that are not.
+func ready(ctx context.Context, pool *pgxpool.Pool, schema string, noMigrate bool) error {
+	if !noMigrate {
+		return migrate(ctx, pool, schema)
+	}
+	left, err := pendingOf(ctx, pool, schema)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%w: tables in schema %s are of version %d, must be %d, and NoMigrate forbids to change them",
+			engine.ErrConflict, schema, left[0].Version-1, left[len(left)-1].Version)
+	}
+	return err
+}
+
 func migrateIn(ctx context.Context, tx pgx.Tx, schema string) error {
-	files, err := migrations.ReadDir("migrations")
+	if err := makeVersions(ctx, tx, schema); err != nil {
+		return err
+	}
+	left, err := pending(ctx, tx, schema)
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, tx, schema)
-	if err != nil {
-		return err
-	}
-	if version > len(files) {
-		return fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a later version", engine.ErrArgument, version, len(files))
-	}
-	for number := version + 1; number <= len(files); number++ {
-		text, err := migrations.ReadFile("migrations/" + files[number-1].Name())
-		if err != nil {
-			return err
+	for _, m := range left {
+		if _, err := tx.Conn().PgConn().Exec(ctx, m.SQL).ReadAll(); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		statements := strings.ReplaceAll(string(text), "{s}", quote(schema))
-		if _, err := tx.Conn().PgConn().Exec(ctx, statements).ReadAll(); err != nil {
-			return fmt.Errorf("%s: %w", files[number-1].Name(), err)
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+quote(schema)+`.hw_migrations (version) VALUES ($1)`, number); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO `+quote(schema)+`.hw_migrations (version) VALUES ($1)`, m.Version); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// schemaVersion returns the version of the tables. It makes the schema and hw_migrations if missing.
-// So a role without the right to make them can use existing ones.
-func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, err error) {
+// Pending returns the changes of tables that Open would make there, in order, and changes nothing itself. Its errors are those
+// of Open.
+func Pending(ctx context.Context, url string, cfg Config) ([]engine.Migration, error) {
+	pool, err := connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	schema, err := inspect(ctx, pool, cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return pendingOf(ctx, pool, schema)
+}
+
+// pendingOf is pending without a transaction.
+func pendingOf(ctx context.Context, pool *pgxpool.Pool, schema string) ([]engine.Migration, error) {
+	left, err := pending(ctx, pool, schema)
+	if err != nil {
+		return nil, fmt.Errorf("timeout/postgres: reading the version of the tables in schema %s: %w", schema, classify(err))
+	}
+	return left, nil
+}
+
+// pending returns the migrations above the version in hw_migrations.
+func pending(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, schema string) (left []engine.Migration, err error) {
+	var made bool
+	var version int
+	err = on.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, quote(schema)+".hw_migrations").Scan(&made)
+	if err == nil && made {
+		err = on.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+quote(schema)+`.hw_migrations`).Scan(&version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return nil, err
+	}
+	if version > len(files) {
+		return nil, fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a later version", engine.ErrArgument, version, len(files))
+	}
+	for i, file := range files[version:] {
+		text, err := migrations.ReadFile("migrations/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, engine.Migration{Version: version + i + 1, Name: file.Name(), SQL: strings.ReplaceAll(string(text), "{s}", quote(schema))})
+	}
+	return left, nil
+}
+
+// makeVersions makes the schema and hw_migrations if missing. So a role without the right to make them can use existing ones.
+func makeVersions(ctx context.Context, tx pgx.Tx, schema string) error {
 	var haveSchema, haveTable bool
-	err = tx.QueryRow(ctx, `SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, quote(schema), quote(schema)+".hw_migrations").
+	err := tx.QueryRow(ctx, `SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, quote(schema), quote(schema)+".hw_migrations").
 		Scan(&haveSchema, &haveTable)
 	if err == nil && !haveSchema {
 		_, err = tx.Exec(ctx, `CREATE SCHEMA `+quote(schema))
@@ -74,10 +131,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, 
 	if err == nil && !haveTable {
 		_, err = tx.Exec(ctx, `CREATE TABLE `+quote(schema)+`.hw_migrations (version integer PRIMARY KEY)`)
 	}
-	if err == nil {
-		err = tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+quote(schema)+`.hw_migrations`).Scan(&version)
-	}
-	return version, err
+	return err
 }
 
 func quote(schema string) string { return pgx.Identifier{schema}.Sanitize() }

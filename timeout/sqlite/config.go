@@ -41,6 +41,10 @@ type Config struct {
 	// BusyTimeout is the longest time that a call waits while another process writes. Zero means
 	// 10s; less than 1ms is an error.
 	BusyTimeout time.Duration
+
+	// NoMigrate makes Open refuse a file whose tables it would have to make or change, with an error wrapping
+	// engine.ErrConflict: a process of an operator's makes the changes. See Pending.
+	NoMigrate bool
 }
 
 func (c Config) check() error {
@@ -61,8 +65,18 @@ func Open(path string, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") || strings.ContainsRune(path, 0) {
-		return nil, fmt.Errorf("%w: path %q, must be that of a file", engine.ErrArgument, path)
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if cfg.NoMigrate {
+		left, err := Pending(context.Background(), path)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%w: tables of %s are of version %d, must be %d, and NoMigrate forbids to change them",
+				engine.ErrConflict, path, left[0].Version-1, left[len(left)-1].Version)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	for kept := newReserve(path + "-reserve"); ; {
 		e := &Engine{
@@ -81,6 +95,13 @@ func Open(path string, cfg Config) (*Engine, error) {
 			return nil, e.wrap("opening "+path, err)
 		}
 	}
+}
+
+func checkPath(path string) error {
+	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") || strings.ContainsRune(path, 0) {
+		return fmt.Errorf("%w: path %q, must be that of a file", engine.ErrArgument, path)
+	}
+	return nil
 }
 
 // open opens the connections. The writer's comes first, because it makes the tables.

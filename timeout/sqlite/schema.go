@@ -2,9 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,45 +23,78 @@ const onlyOld = "sql/0006_record.sql"
 // migrate brings the tables to the newest version. The transaction must hold the write lock. So
 // two processes that open the file at the same time migrate it once.
 func migrate(ctx context.Context, s *session) error {
-	names, err := fs.Glob(migrations, "sql/*.sql")
-	if err != nil {
+	left, err := pending(ctx, s)
+	if err != nil || len(left) == 0 {
 		return err
 	}
-	slices.Sort(names)
-	version := 0
-	made, err := one(ctx, s, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'hw_meta'", nil, new(int))
-	if err != nil {
-		return err
-	}
-	if made {
-		if _, err := one(ctx, s, "SELECT value FROM hw_meta WHERE name = 'schema'", nil, &version); err != nil {
-			return err
-		}
-	}
-	if version > len(names) {
-		return fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a newer version of this package",
-			engine.ErrArgument, version, len(names))
-	}
-	if version == len(names) {
-		return nil
-	}
-	for _, name := range names[version:] {
-		if name == onlyOld && !made {
-			continue
-		}
-		text, err := migrations.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		for statement := range strings.SplitSeq(string(text), ";\n") {
+	for _, m := range left {
+		for statement := range strings.SplitSeq(m.SQL, ";\n") {
 			if strings.TrimSpace(statement) == "" {
 				continue
 			}
 			if _, err := s.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", m.Name, err)
 			}
 		}
 	}
-	_, err = s.ExecContext(ctx, "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('schema', ?)", len(names))
+	_, err = s.ExecContext(ctx, "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('schema', ?)", left[len(left)-1].Version)
 	return err
+}
+
+// Pending returns the changes of tables that Open would make in a file, in order, and changes nothing itself. Those of a
+// missing file are all.
+func Pending(ctx context.Context, path string) ([]engine.Migration, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return later(0, false)
+	}
+	db, err := sql.Open("sqlite", address(path, "query_only(1)", "busy_timeout("+fmt.Sprint(defaultBusy.Milliseconds())+")"))
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	left, err := pending(ctx, &session{on: db})
+	if err != nil {
+		return nil, fmt.Errorf("timeout/sqlite: reading the version of the tables of %s: %w", path, err)
+	}
+	return left, nil
+}
+
+// pending returns the migrations above the version in hw_meta.
+func pending(ctx context.Context, s *session) ([]engine.Migration, error) {
+	version := 0
+	made, err := one(ctx, s, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'hw_meta'", nil, new(int))
+	if err == nil && made {
+		_, err = one(ctx, s, "SELECT value FROM hw_meta WHERE name = 'schema'", nil, &version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return later(version, made)
+}
+
+// later returns the migrations of tables of a version.
+func later(version int, made bool) (left []engine.Migration, err error) {
+	names, err := fs.Glob(migrations, "sql/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	if version > len(names) {
+		return nil, fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a newer version of this package",
+			engine.ErrArgument, version, len(names))
+	}
+	for i, name := range names[version:] {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if name == onlyOld && !made {
+			text = nil
+		}
+		left = append(left, engine.Migration{Version: version + i + 1, Name: strings.TrimPrefix(name, "sql/"), SQL: string(text)})
+	}
+	return left, nil
 }
