@@ -12,6 +12,8 @@ require (
 	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/internal/browsertest v0.0.0
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/postgres v0.1.0
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lxzan/gws v1.9.1
 	github.com/mochi-mqtt/server/v2 v2.7.9
 	github.com/olahol/melody v1.4.0
@@ -36,6 +38,12 @@ require (
 	golang.org/x/sys v0.50.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 )
 
 require (
@@ -114,3 +122,5 @@ replace github.com/heartwheel-go/heartwheel/internal/redisrun => ../internal/red
 replace github.com/heartwheel-go/heartwheel/fleet => ../fleet
 
 replace github.com/heartwheel-go/heartwheel/timeout/sqlite => ../timeout/sqlite
+
+replace github.com/heartwheel-go/heartwheel/timeout/postgres => ../timeout/postgres
