@@ -93,7 +93,8 @@ func pendingOf(ctx context.Context, pool *pgxpool.Pool, schema string) ([]engine
 // pending returns the migrations above the version in hw_migrations.
 func pending(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, schema string) (left []engine.Migration, err error) {
+}, schema string,
+) (left []engine.Migration, err error) {
 	var made bool
 	var version int
 	err = on.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, quote(schema)+".hw_migrations").Scan(&made)

@@ -52,7 +52,7 @@ func run(ctx context.Context, url, addr string) error {
 		return err
 	}
 	a := &app{db, store}
-	center, err := timeout.New(store, timeout.Config{})
+	center, err := timeout.New(store, timeout.Config{Topic: timeout.Topic{Lease: 5 * time.Second}}) // a dead process costs no more
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, url, addr string) error {
 	}
 	log.Println("listening at", listener.Addr())
 	http.HandleFunc("PUT /objects/{id}", a.change)
-	go http.Serve(listener, nil)
+	go func() { log.Println(http.Serve(listener, nil)) }()
 	return center.Run(ctx)
 }
 
