@@ -19,9 +19,9 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 		return
 	}
 	ctx := a.ctx
-	if limit := timeLimit(topic.With(a.Options)); limit > 0 {
+	if a.limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, a.limit, ErrTimeout)
 		defer cancel()
 	}
 	call := a.Callback

@@ -46,9 +46,9 @@ type Config struct {
 	Middleware []func(next Handler) Handler
 
 	// OnDead is called after a task has become Dead, on the node that has told the engine so, with the last error. It may
-	// look at the task by Center.Get. A node that ends just then makes no call, so it is no replacement for a look at the dead
-	// tasks. Several goroutines may call it at the same time. A slow one holds up the end of Run and calls of Feedback, and
-	// nothing else.
+	// look at the task by Center.Get. A node that ends just then, or does not hear the engine's answer, makes no call, so it is
+	// no replacement for a look at the dead tasks. Several goroutines may call it at the same time. A slow one holds up the end
+	// of Run, Close, and calls of Feedback. It must not call Close, nor wait for the end of Run.
 	OnDead func(key Key, failure string)
 
 	// Concurrency is how many tasks of all topics together the node runs at the same time, besides the

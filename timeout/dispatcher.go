@@ -27,6 +27,7 @@ type dispatcher struct {
 	waiting []*request // the first come first
 	open    bool       // whether serve runs
 	begun   int        // looks begun so far
+	more    int        // tasks to ask for at least, since all of the last batch were given up
 }
 
 // change gives the dispatcher the current topic.
@@ -103,6 +104,9 @@ func (d *dispatcher) room(p *part, now time.Time) (tasks int, overdue time.Durat
 			tasks += r.most
 		}
 	}
+	if tasks > 0 {
+		tasks = max(tasks, d.more)
+	}
 	return max(min(tasks, dispatchMost, d.tokens(now)), 0), 0
 }
 
@@ -139,6 +143,9 @@ func (d *dispatcher) answer(p *part, ask engine.Ask, batch engine.Batch, err err
 		one.Token.Begun = batch.Now.UnixMilli()
 		one.Token = prove(one.Token, d.c.cfg.FeedbackKeys)
 		leased = append(leased, *one)
+	}
+	if d.more = 0; len(leased) == 0 && len(batch.Leased) > 0 {
+		d.more = 2 * ask.Max
 	}
 	d.handBack(d.deal(leased, ask.Lease, p.looking))
 	if more := len(leased) > 0 && !now.Before(p.look); !more && len(p.outcomes) == 0 {

@@ -169,7 +169,7 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 	h, leases := &w.hold, leaseAny
 	switch {
 	case h.own(now) || w.topic.Pull || w.topic.Paused:
-	case h.stranded.lasts(now, 0), h.unable && len(w.held) > 0:
+	case h.stranded.lasts(now, 0), h.unable && w.unbegun():
 		leases = leaseNone
 	case h.unable:
 		leases = leaseOne // it tells what the others are like
@@ -200,6 +200,16 @@ func (w *worker) restrain(now time.Time) (until time.Time) {
 		signal(w.c.held)
 	}
 	return until
+}
+
+// unbegun reports whether a leased task has not begun. w.mu must be held.
+func (w *worker) unbegun() bool {
+	for a := range w.held {
+		if a.begun.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // holds reports whether what is due waits in the engine, since it can't be run now. w.mu must be held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -95,14 +96,17 @@ func (w *worker) aging(now time.Time) []*attempt {
 
 // hangs reports whether a handler runs a lease after its context has ended. w.mu must be held.
 func (w *worker) hangs(a *attempt, now time.Time) bool {
-	limit := timeLimit(w.topic.With(a.Options))
-	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
+	return a.limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-a.limit > w.topic.Lease
 }
 
-// lose gives up an attempt without a lease. w.mu must be held.
+// lose gives up an attempt without a lease. It must not take room in the queue. w.mu must be held.
 func (w *worker) lose(a *attempt) {
 	w.finish(a)
 	w.counts.Lost++
+	if i := slices.Index(w.queue, a); i >= 0 {
+		w.queue = slices.Delete(w.queue, i, i+1)
+		signal(w.wakeup)
+	}
 	if a.cancel != nil {
 		w.lost[a] = time.Now()
 		a.cancel(ErrLeaseLost)

@@ -281,9 +281,6 @@ func (l *leaser) endCall(p *part, ask engine.Ask, batch engine.Batch, err error,
 			l.lookAt(p, p.clock.at(outcome.Due))
 		}
 	}
-	if l.limiter != nil {
-		l.limiter.ReserveN(now, len(batch.Leased))
-	}
 	switch found := len(batch.Leased); {
 	case ask.Max == 0 || ask.OverdueBy > 0: // it says nothing about its own slots
 	case found == ask.Max:
@@ -297,7 +294,7 @@ func (l *leaser) endCall(p *part, ask engine.Ask, batch engine.Batch, err error,
 	return true
 }
 
-// givesUp counts a leased task, and settles it if the last attempt of its run ended with its lease: see Topic.Every. l.mu must
+// givesUp counts a leased task, takes a token of the rate for it, or settles it if the last attempt of its run ended with its lease: see Topic.Every. l.mu must
 // be held.
 func (l *leaser) givesUp(one *Leased, now time.Time) bool {
 	if one.Again {
@@ -306,6 +303,8 @@ func (l *leaser) givesUp(one *Leased, now time.Time) bool {
 	outcome, over := expired(l.topic, l.schedule, one, now)
 	if over {
 		l.settle(outcome)
+	} else if l.limiter != nil {
+		l.limiter.Reserve()
 	}
 	return over
 }

@@ -197,7 +197,7 @@ func (w *worker) deal(now time.Time) {
 	places, perSecond := allowed(w.topic, w.counted(now))
 	fewer := places < w.places
 	if places != w.places {
-		w.places = places
+		w.places, w.stuck = places, false
 		w.limit = w.base()
 		w.lookNow()
 	}

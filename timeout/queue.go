@@ -98,6 +98,7 @@ func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 	a.begun = now
 	w.move(now)
 	topic := w.topic
+	a.limit = timeLimit(topic.With(a.Options))
 	a.own.Success = func() engine.Outcome {
 		w.mu.Lock()
 		defer w.mu.Unlock()

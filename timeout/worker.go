@@ -53,6 +53,7 @@ type attempt struct {
 	queued   time.Time
 	now      time.Time      // the engine's clock at queued, or a little before
 	begun    time.Time      // zero while it is queued
+	limit    time.Duration  // how long its handler may take; zero means for ever
 	target   string         // the target of the task's own callback, or empty
 	visit    *visit         // of its call to the circuit; nil without one
 	own      engine.Attempt // for a transaction of the handler's own

@@ -59,15 +59,12 @@ func migrateIn(ctx context.Context, tx pgx.Tx, schema string) error {
 		if _, err := tx.Conn().PgConn().Exec(ctx, m.SQL).ReadAll(); err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+quote(schema)+`.hw_migrations (version) VALUES ($1)`, m.Version); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// Pending returns the changes of tables that Open would make there, in order, and changes nothing itself. Its errors are those
-// of Open.
+// Pending returns the changes of tables that Open would make there, in order, and changes nothing itself. To execute their SQL
+// in one transaction is what Open does. Its errors are those of Open.
 func Pending(ctx context.Context, url string, cfg Config) ([]engine.Migration, error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
@@ -90,14 +87,16 @@ func pendingOf(ctx context.Context, pool *pgxpool.Pool, schema string) ([]engine
 	return left, nil
 }
 
-// pending returns the migrations above the version in hw_migrations.
-func pending(ctx context.Context, on interface {
+// queryer is a pool or a transaction.
+type queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, schema string,
+}
+
+// pending returns the migrations above the version in hw_migrations.
+func pending(ctx context.Context, on queryer, schema string,
 ) (left []engine.Migration, err error) {
-	var made bool
 	var version int
-	err = on.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, quote(schema)+".hw_migrations").Scan(&made)
+	missing, made, err := missingVersions(ctx, on, schema)
 	if err == nil && made {
 		err = on.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+quote(schema)+`.hw_migrations`).Scan(&version)
 	}
@@ -116,23 +115,36 @@ func pending(ctx context.Context, on interface {
 		if err != nil {
 			return nil, err
 		}
-		left = append(left, engine.Migration{Version: version + i + 1, Name: file.Name(), SQL: strings.ReplaceAll(string(text), "{s}", quote(schema))})
+		number := version + i + 1
+		sql := missing + strings.ReplaceAll(string(text), "{s}", quote(schema)) +
+			fmt.Sprintf("INSERT INTO %s.hw_migrations (version) VALUES (%d);\n", quote(schema), number)
+		left, missing = append(left, engine.Migration{Version: number, Name: file.Name(), SQL: sql}), ""
 	}
 	return left, nil
 }
 
-// makeVersions makes the schema and hw_migrations if missing. So a role without the right to make them can use existing ones.
+// makeVersions makes the schema and hw_migrations if missing.
 func makeVersions(ctx context.Context, tx pgx.Tx, schema string) error {
-	var haveSchema, haveTable bool
-	err := tx.QueryRow(ctx, `SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, quote(schema), quote(schema)+".hw_migrations").
-		Scan(&haveSchema, &haveTable)
-	if err == nil && !haveSchema {
-		_, err = tx.Exec(ctx, `CREATE SCHEMA `+quote(schema))
-	}
-	if err == nil && !haveTable {
-		_, err = tx.Exec(ctx, `CREATE TABLE `+quote(schema)+`.hw_migrations (version integer PRIMARY KEY)`)
+	missing, _, err := missingVersions(ctx, tx, schema)
+	if err == nil {
+		_, err = tx.Conn().PgConn().Exec(ctx, missing).ReadAll()
 	}
 	return err
+}
+
+// missingVersions returns the SQL to make the schema and hw_migrations, as far as they are missing, and whether the latter is
+// there. So a role without the right to make them can use existing ones.
+func missingVersions(ctx context.Context, on queryer, schema string) (sql string, made bool, err error) {
+	var haveSchema bool
+	err = on.QueryRow(ctx, `SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, quote(schema), quote(schema)+".hw_migrations").
+		Scan(&haveSchema, &made)
+	if !haveSchema {
+		sql = "CREATE SCHEMA " + quote(schema) + ";\n"
+	}
+	if !made {
+		sql += "CREATE TABLE " + quote(schema) + ".hw_migrations (version integer PRIMARY KEY);\n"
+	}
+	return sql, made, err
 }
 
 func quote(schema string) string { return pgx.Identifier{schema}.Sanitize() }

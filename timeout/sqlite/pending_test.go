@@ -51,6 +51,17 @@ func TestAFileIsRefusedOrChangedAsTheConfigSays(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrArgument)
 		require.ErrorContains(t, err, "must be at most 6")
 	}
+	byHand := filepath.Join(t.TempDir(), "by-hand.db")
+	db, err := sql.Open("sqlite", byHand)
+	require.NoError(t, err)
+	for _, m := range missing {
+		_, err := db.ExecContext(t.Context(), m.SQL)
+		require.NoError(t, err, m.Name)
+	}
+	require.NoError(t, db.Close())
+	other, err = sqlite.Open(byHand, sqlite.Config{NoMigrate: true})
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
 	_, err = sqlite.Pending(t.Context(), ":memory:")
 	require.ErrorIs(t, err, engine.ErrArgument)
 }

@@ -24,7 +24,7 @@ const onlyOld = "sql/0006_record.sql"
 // two processes that open the file at the same time migrate it once.
 func migrate(ctx context.Context, s *session) error {
 	left, err := pending(ctx, s)
-	if err != nil || len(left) == 0 {
+	if err != nil {
 		return err
 	}
 	for _, m := range left {
@@ -37,12 +37,11 @@ func migrate(ctx context.Context, s *session) error {
 			}
 		}
 	}
-	_, err = s.ExecContext(ctx, "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('schema', ?)", left[len(left)-1].Version)
-	return err
+	return nil
 }
 
-// Pending returns the changes of tables that Open would make in a file, in order, and changes nothing itself. Those of a
-// missing file are all.
+// Pending returns the changes of tables that Open would make in a file, in order, and changes nothing itself. To execute their
+// SQL in one transaction is what Open does. Those of a missing file are all.
 func Pending(ctx context.Context, path string) ([]engine.Migration, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -94,7 +93,9 @@ func later(version int, made bool) (left []engine.Migration, err error) {
 		if name == onlyOld && !made {
 			text = nil
 		}
-		left = append(left, engine.Migration{Version: version + i + 1, Name: strings.TrimPrefix(name, "sql/"), SQL: string(text)})
+		number := version + i + 1
+		text = fmt.Appendf(text, "\nINSERT OR REPLACE INTO hw_meta (name, value) VALUES ('schema', %d);\n", number)
+		left = append(left, engine.Migration{Version: number, Name: strings.TrimPrefix(name, "sql/"), SQL: string(text)})
 	}
 	return left, nil
 }

@@ -43,7 +43,7 @@ func run(ctx context.Context, url, addr string) error {
 		return err
 	}
 	defer db.Close()
-	store, err := postgres.New(ctx, db, postgres.Config{})
+	store, err := postgres.Open(ctx, url, postgres.Config{}) // with connections of its own: handlers may hold all of db's
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,15 @@ func run(ctx context.Context, url, addr string) error {
 		return err
 	}
 	a := &app{db, store}
-	center, err := timeout.New(store, timeout.Config{Topic: timeout.Topic{Lease: 5 * time.Second}}) // a dead process costs no more
+	center, err := timeout.New(store, timeout.Config{})
 	if err != nil {
 		return err
 	}
 	defer center.Close()
 	if err := center.Handle("hooks", a.tell); err != nil {
+		return err
+	}
+	if _, err := center.SetTopic(ctx, timeout.Topic{Name: "hooks", Lease: 5 * time.Second}); err != nil { // SetTx makes none
 		return err
 	}
 	listener, err := net.Listen("tcp", addr)
@@ -81,8 +84,11 @@ func (a *app) change(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		_, err = a.store.SetTx(r.Context(), tx, []timeout.Task{task})
-		return err
+		answers, err := a.store.SetTx(r.Context(), tx, []timeout.Task{task})
+		if err != nil {
+			return err
+		}
+		return answers[0].Err
 	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
