@@ -34,7 +34,7 @@ func TestMorePlacesWakeANodeWhoseHandlersHang(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{Topic: timeout.Topic{Concurrency: 1, Lease: time.Second, Timeout: time.Hour}})
 		var begun atomic.Int64
-		require.NoError(t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
 			begun.Add(1)
 			select {
 			case <-time.After(30 * time.Minute):
@@ -63,7 +63,7 @@ func TestPlacesOfADeadNodeWakeANodeWhoseHandlersHang(t *testing.T) {
 		t.Cleanup(func() { _ = e.Close() })
 		topic := timeout.Topic{Slots: 8, GlobalConcurrency: 8, Lease: time.Second, Timeout: time.Hour}
 		var begun atomic.Int64
-		work := func(ctx context.Context, task timeout.Task) error {
+		work := func(ctx context.Context, _ timeout.Task) error {
 			begun.Add(1)
 			select {
 			case <-time.After(30 * time.Minute):
