@@ -168,7 +168,8 @@ func (c *Center) OpenCircuits() []string {
 }
 
 // CloseCircuit closes a circuit of OpenCircuits on this node, as a successful call does: somebody knows that its target is well
-// again. Tasks that were put off come back at their times. CloseCircuit reports whether the circuit was open.
+// again. Tasks with callbacks of their own that were put off come back at their times, within about CircuitWait if they are
+// few. CloseCircuit reports whether the circuit was open.
 func (c *Center) CloseCircuit(name string) bool {
 	c.circuits.mu.Lock()
 	one := c.circuits.all[name]

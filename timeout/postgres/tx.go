@@ -45,8 +45,8 @@ func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []engine.Remo
 //
 // Call DoneTx last. From then on nobody extends the lease, and other changes of the task wait for the end of the transaction.
 // If the lease ends first, the handler's context does, too. If the handler returns nil without a commit, the task runs again
-// after its lease. Above READ COMMITTED, PostgreSQL's default, a transaction that began before an extension of the lease fails.
-// Behind package index, which does not hear of it, the next run of a periodic task may be late by index.Config.Scan.
+// after its lease. A second DoneTx returns engine.ErrLeaseLost. Above READ COMMITTED, PostgreSQL's default, a transaction that
+// began before an extension of the lease fails.
 func (e *Engine) DoneTx(ctx context.Context, tx pgx.Tx) error {
 	attempt, err := engine.AttemptOf(ctx)
 	if err != nil {
@@ -65,7 +65,12 @@ func (e *Engine) DoneTx(ctx context.Context, tx pgx.Tx) error {
 		return notFound(outcome.Token.Topic)
 	}
 	settled := make([]bool, 1)
-	err = e.within(tx).send(ctx, "ending a task", func(b *pgx.Batch) { e.queueSettle(b, t, settlements([]engine.Outcome{outcome}), settled) })
+	err = e.within(tx).send(ctx, "ending a task", func(b *pgx.Batch) {
+		e.queueSettle(b, t, settlements([]engine.Outcome{outcome}), settled)
+		if outcome.As == engine.Pending {
+			e.queueNotice(b, soonMoved([]engine.Move{{Key: outcome.Token.Key, Due: outcome.Due, After: outcome.After}}))
+		}
+	})
 	if err != nil {
 		return err
 	}

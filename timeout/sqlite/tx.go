@@ -37,7 +37,7 @@ func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]eng
 // return an error. A periodic task waits for its next time. DoneTx returns an error wrapping engine.ErrLeaseLost if the task is
 // no longer the handler's: it was set, removed or leased again. Then roll the transaction back.
 //
-// From DoneTx on nobody extends the lease. If the handler returns nil without a commit, the task runs again after its lease.
+// From DoneTx on nobody extends the lease, and if it ends first, the handler's context does, too. If the handler returns nil without a commit, the task runs again after its lease.
 func DoneTx(ctx context.Context, tx *sql.Tx) error {
 	attempt, err := engine.AttemptOf(ctx)
 	if err != nil {

@@ -155,7 +155,8 @@ func (c *Client) NodeStats(ctx context.Context) (wire.NodeStats, error) {
 	return ask[wire.NodeStats](ctx, c, http.MethodGet, place{path: "/v1/here"}, nil)
 }
 
-// CloseCircuit closes an open circuit of the server itself, one of the circuits of Stats: its target is called again at once.
+// CloseCircuit closes an open circuit of the server itself, one of the circuits of Stats. Tasks with callbacks of their own that
+// were put off come back at their times. The error wraps engine.ErrNotFound if no such circuit is open there.
 func (c *Client) CloseCircuit(ctx context.Context, name string) error {
 	at := place{path: "/v1/circuits/close?" + url.Values{"circuit": {name}}.Encode()}
 	return c.call(ctx, http.MethodPost, at, nil, nil)

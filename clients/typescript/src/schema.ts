@@ -521,8 +521,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Call a target again at once, on this node (admin)
-         * @description It is as if a call had succeeded. Tasks that were put off come back at their times. Each node has circuits of its own.
+         * Make calls to a target again, on this node (admin)
+         * @description It is as if a call had succeeded. Tasks with callbacks of their own that were put off come back at their times. Each node has circuits of its own.
          */
         post: operations["closeCircuit"];
         delete?: never;
@@ -676,7 +676,9 @@ export interface components {
             /** @description In place of due and after: the first time of the topic's every. */
             on_schedule?: boolean;
             /** @description Any JSON value, kept as it was written. At most 1 MiB. */
-            payload?: unknown;
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
             payload_base64?: string;
             callback?: components["schemas"]["Callback"];
             /** @description Without it: the traceparent and tracestate of the request. */
@@ -699,7 +701,9 @@ export interface components {
             /** @description In place of due and after: the first time of the topic's every. */
             on_schedule?: boolean;
             /** @description Any JSON value, kept as it was written. At most 1 MiB. */
-            payload?: unknown;
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
             payload_base64?: string;
             callback?: components["schemas"]["Callback"];
             /** @description Without it: the traceparent and tracestate of the request. */
@@ -790,7 +794,9 @@ export interface components {
             /** @description In lists. */
             payload_bytes?: number;
             /** @description Where it is a JSON value: as it was set, without the space between its parts. */
-            payload?: unknown;
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
             payload_base64?: string;
         };
         Tasks: {
@@ -867,7 +873,9 @@ export interface components {
             not_after?: components["schemas"]["Instant"];
             metadata?: components["schemas"]["Metadata"];
             /** @description Where it is a JSON value: as it was set, without the space between its parts. */
-            payload?: unknown;
+            payload?: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
             payload_base64?: string;
             /** @description Of the lease. */
             token: string;

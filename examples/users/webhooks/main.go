@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -37,13 +38,13 @@ type app struct {
 	store *postgres.Engine
 }
 
-func run(ctx context.Context, url, addr string) error {
-	db, err := pgxpool.New(ctx, url)
+func run(ctx context.Context, database, addr string) error {
+	db, err := pgxpool.New(ctx, database)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	store, err := postgres.Open(ctx, url, postgres.Config{}) // with connections of its own: handlers may hold all of db's
+	store, err := postgres.Open(ctx, database, postgres.Config{}) // with connections of its own: handlers may hold all of db's
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func run(ctx context.Context, url, addr string) error {
 	if err := center.Handle("hooks", a.tell); err != nil {
 		return err
 	}
-	if _, err := center.SetTopic(ctx, timeout.Topic{Name: "hooks", Lease: 5 * time.Second}); err != nil { // SetTx makes none
+	if _, err := center.SetTopic(ctx, timeout.Topic{Name: "hooks", Lease: 5 * time.Second, Timeout: 30 * time.Second}); err != nil { // SetTx makes none
 		return err
 	}
 	listener, err := net.Listen("tcp", addr)
@@ -102,7 +103,12 @@ func (a *app) tell(ctx context.Context, task timeout.Task) error {
 	if err := a.db.QueryRow(ctx, "SELECT hook, changes FROM objects WHERE id = $1", task.ID).Scan(&hook, &changes); err != nil {
 		return err
 	}
-	answer, err := http.Post(fmt.Sprintf("%s?id=%s&changes=%d", hook, task.ID, changes), "text/plain", nil)
+	query := url.Values{"id": {task.ID}, "changes": {strconv.Itoa(changes)}}
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, hook+"?"+query.Encode(), nil)
+	if err != nil {
+		return timeout.Permanent(err)
+	}
+	answer, err := http.DefaultClient.Do(call)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ if call('HEXISTS', m, 'n') == 1 then
 else
   numbers(ARGV[4], 0)
 end
-call('HSET', m, 'rev', ARGV[1], 'retain', ARGV[2], 'paused', ARGV[3])
+-- Scripts of an earlier version compare attempts with a limit.
+call('HSET', m, 'rev', ARGV[1], 'attempts', 2147483647, 'retain', ARGV[2], 'paused', ARGV[3])
 if ARGV[5] ~= '' then call('HSET', m, 'from', ARGV[5]) end
 return {1}

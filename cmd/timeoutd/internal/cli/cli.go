@@ -66,7 +66,7 @@ func commands() []command {
 		{"pause", "TOPIC", "accept tasks of a topic and run none", 1, 1, pauseTopic((*session).Pause)},
 		{"resume", "TOPIC", "end a pause", 1, 1, pauseTopic((*session).Resume)},
 		{"drop-topic", "TOPIC", "end a topic and all that is in it", 1, 1, dropTopic},
-		{"close-circuit", "CIRCUIT", "call a target again at once, on the node that is asked", 1, 1, plain((*session).closeCircuit)},
+		{"close-circuit", "CIRCUIT", "make calls to a target again, on the node that is asked", 1, 1, plain((*session).closeCircuit)},
 		{"stats", "", "show what is going on", 0, 0, plain((*session).stats)},
 		{"members", "", "list the nodes", 0, 0, plain((*session).members)},
 		{"watch", "[-every 1s]", "show what is going on until interrupted", 0, 0, watch},

@@ -2,6 +2,7 @@ package done_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"testing"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/index"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
@@ -63,4 +67,25 @@ func TestTheSQLOfPendingMakesTheTables(t *testing.T) {
 	e, err := postgres.Open(t.Context(), url, postgres.Config{Schema: "of_ours", NoMigrate: true})
 	require.NoError(t, err)
 	require.NoError(t, e.Close())
+}
+
+// An index in front of the database hears of the next run.
+func TestThePeriodicTaskOfAHandlersTransactionIsOnTimeBehindAnIndex(t *testing.T) {
+	onEach(t, "", func(t *testing.T, s store) {
+		m, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		s.engine, err = index.New(s.engine.(engine.Primary), m, index.Config{Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		began := time.Now()
+		c := run(t, s, timeout.Topic{Every: "1s"}, func(_ *timeout.Center, ctx context.Context, _ timeout.Task) error {
+			tx := s.begin(ctx)
+			if err := errors.Join(tx.work(ctx), tx.done(ctx)); err != nil {
+				return errors.Join(err, tx.rollback())
+			}
+			return tx.commit()
+		})
+		require.Eventually(t, func() bool { return stats(t, c).Done >= 5 }, soon, 10*time.Millisecond)
+		require.Less(t, time.Since(began), 15*time.Second, "a run that nobody hears of waits for a look, 5 s")
+		require.Zero(t, stats(t, c).Lost)
+	})
 }
