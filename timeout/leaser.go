@@ -294,8 +294,8 @@ func (l *leaser) endCall(p *part, ask engine.Ask, batch engine.Batch, err error,
 	return true
 }
 
-// givesUp counts a leased task, takes a token of the rate for it, or settles it if the last attempt of its run ended with its lease: see Topic.Every. l.mu must
-// be held.
+// givesUp counts a leased task, and takes a token of the rate for it. But if the last attempt of its run ended with its lease,
+// or its NotAfter has passed, it settles it: see expired. l.mu must be held.
 func (l *leaser) givesUp(one *Leased, now time.Time) bool {
 	if one.Again {
 		l.counts.Again++

@@ -93,8 +93,7 @@ type queryer interface {
 }
 
 // pending returns the migrations above the version in hw_migrations.
-func pending(ctx context.Context, on queryer, schema string,
-) (left []engine.Migration, err error) {
+func pending(ctx context.Context, on queryer, schema string) (left []engine.Migration, err error) {
 	var version int
 	missing, made, err := missingVersions(ctx, on, schema)
 	if err == nil && made {
