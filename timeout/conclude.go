@@ -83,11 +83,14 @@ func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time)
 	return outcome, true
 }
 
-// tellDead calls Config.OnDead.
-func (c *Center) tellDead(outcomes ...engine.Outcome) {
-	for _, outcome := range outcomes {
-		if c.cfg.OnDead == nil {
-			return
+// tellDead calls Config.OnDead for the tasks that are dead by outcomes that have had an effect.
+func (c *Center) tellDead(outcomes []engine.Outcome, settled []bool) {
+	if c.cfg.OnDead == nil {
+		return
+	}
+	for i, outcome := range outcomes {
+		if outcome.As != Dead || i >= len(settled) || !settled[i] {
+			continue
 		}
 		if err := protect(func() error { c.cfg.OnDead(outcome.Token.Key, outcome.Error); return nil }); err != nil {
 			c.cfg.Logger.Error("timeout: OnDead", "key", outcome.Token.Key, "err", err)

@@ -90,6 +90,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.giveUp(a)
 		}
 	}
+	w.dropLost()
 	w.believe(now)
 	return aging
 }
@@ -99,17 +100,21 @@ func (w *worker) hangs(a *attempt, now time.Time) bool {
 	return a.limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-a.limit > w.topic.Lease
 }
 
-// lose gives up an attempt without a lease. It must not take room in the queue. w.mu must be held.
+// lose gives up an attempt without a lease. dropLost must follow. w.mu must be held.
 func (w *worker) lose(a *attempt) {
 	w.finish(a)
 	w.counts.Lost++
-	if i := slices.Index(w.queue, a); i >= 0 {
-		w.queue = slices.Delete(w.queue, i, i+1)
-		signal(w.wakeup)
-	}
 	if a.cancel != nil {
 		w.lost[a] = time.Now()
 		a.cancel(ErrLeaseLost)
+	}
+}
+
+// dropLost takes the lost attempts out of the queue: they must not take room there. w.mu must be held.
+func (w *worker) dropLost() {
+	before := len(w.queue)
+	if w.queue = slices.DeleteFunc(w.queue, func(a *attempt) bool { return a.over }); len(w.queue) < before {
+		signal(w.wakeup)
 	}
 }
 
@@ -176,6 +181,7 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 			w.doubts[a.ID] = asked // for another try at the next look
 		}
 	}
+	w.dropLost()
 	if len(accepted) > 0 {
 		w.gone.Go(func() { w.prolong(accepted...) }) // the other leases don't wait for it
 	}

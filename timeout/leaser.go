@@ -55,9 +55,8 @@ type leaser struct {
 	unread   error            // why this node can't read Topic.Every
 	limiter  *rate.Limiter    // nil without a rate
 	counts   Stats
-	parts    []*part          // the one asked last is the last
-	renewed  time.Time        // when the parts were last asked for
-	died     []engine.Outcome // settled, and not yet told to Config.OnDead
+	parts    []*part   // the one asked last is the last
+	renewed  time.Time // when the parts were last asked for
 }
 
 // consumer is what leased tasks are for. leaser.mu is held during calls of the methods, except for answer.
@@ -236,11 +235,9 @@ func (l *leaser) ask(p *part, ask engine.Ask) {
 	asked := time.Now()
 	batch, err := l.c.engine.Lease(ctx, ask)
 	l.consumer.answer(p, ask, batch, err, asked)
-	l.mu.Lock()
-	died := l.died
-	l.died = nil
-	l.mu.Unlock()
-	l.c.tellDead(died...)
+	if err == nil || errors.Is(err, engine.ErrPartial) {
+		l.c.tellDead(ask.Settle, batch.Settled)
+	}
 }
 
 // endCall notes the end of a call. It reports whether the part has answered, perhaps only in part. l.mu must be held.
@@ -265,8 +262,6 @@ func (l *leaser) endCall(p *part, ask engine.Ask, batch engine.Batch, err error,
 	}
 	for i, outcome := range ask.Settle {
 		switch settled := i < len(batch.Settled) && batch.Settled[i]; {
-		case settled && outcome.As == Dead:
-			l.died = append(l.died, outcome)
 		case settled:
 		case partial:
 			p.untold = append(p.untold, outcome)

@@ -154,11 +154,7 @@ func (c *Center) settle(ctx context.Context, topic string, outcomes ...engine.Ou
 	if err != nil {
 		return nil, err
 	}
-	for i, outcome := range outcomes {
-		if batch.Settled[i] && outcome.As == Dead {
-			c.tellDead(outcome)
-		}
-	}
+	c.tellDead(outcomes, batch.Settled)
 	c.wakeAll(len(outcomes), func(i int) (key Key, due time.Time) {
 		if o := outcomes[i]; o.As == Pending && batch.Settled[i] {
 			due = time.UnixMilli(o.DueAt(batch.Now.UnixMilli()))

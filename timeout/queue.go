@@ -97,17 +97,16 @@ func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 	}
 	a.begun = now
 	w.move(now)
-	topic := w.topic
-	a.limit = timeLimit(topic.With(a.Options))
+	a.limit = timeLimit(w.topic.With(a.Options))
 	a.own.Success = func() engine.Outcome {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.conclude(a, topic, nil)
+		return w.conclude(a, w.topic, nil)
 	}
 	ctx := WithToken(engine.WithAttempt(context.Background(), &a.own), prove(a.Token, w.c.cfg.FeedbackKeys))
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	w.counts.Running++
-	return a, topic, w.handler
+	return a, w.topic, w.handler
 }
 
 // next takes the first attempt able to begin off the queue. Before it, it drops attempts over or

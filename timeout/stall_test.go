@@ -65,10 +65,7 @@ func (e *moody) Heartbeat(ctx context.Context, node engine.Node, ttl time.Durati
 
 // Whatever happens to a topic, its due tasks run soon after all is well again, or as soon as there is a place.
 func TestNoTopicStalls(t *testing.T) {
-	seeds := 30
-	if testing.Short() {
-		seeds = 10
-	}
+	const seeds = 30
 	for name, trouble := range map[string]func(*testing.T, *rand.Rand){"troubled": troubled, "hanging calls": hangingCalls, "long handlers": longHandlers} {
 		for range seeds {
 			seed := rand.Uint64()

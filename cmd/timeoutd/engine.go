@@ -83,6 +83,21 @@ func sqlitePath(path string) (string, error) {
 	return path, nil
 }
 
+// sqlitePaths returns the absolute paths of the files of the options, or that of the default.
+func (o *options) sqlitePaths() ([]string, error) {
+	paths := filepath.SplitList(o.sqlite)
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	for i, path := range paths {
+		var err error
+		if paths[i], err = sqlitePath(path); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
 // dataDir returns the directory for the program's data: systemd's, or the one in the XDG base
 // directory specification.
 func dataDir() (string, error) {
@@ -116,12 +131,9 @@ func (o *options) openSQLite(ctx context.Context, log *slog.Logger) (opened, err
 	if o.sync {
 		cfg.Sync = sqlite.SyncFull
 	}
-	paths := o.sqlitePaths()
-	for i, path := range paths {
-		var err error
-		if paths[i], err = sqlitePath(path); err != nil {
-			return opened{}, err
-		}
+	paths, err := o.sqlitePaths()
+	if err != nil {
+		return opened{}, err
 	}
 	engine, err := openShards(ctx, o, paths, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
 		return sqlite.Open(path, cfg)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
@@ -26,11 +25,11 @@ func (o *options) printMigrations(ctx context.Context, w io.Writer) error {
 		}
 		return nil
 	}
-	for _, path := range o.sqlitePaths() {
-		path, err := sqlitePath(path)
-		if err != nil {
-			return err
-		}
+	paths, err := o.sqlitePaths()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
 		pending, err := sqlite.Pending(ctx, path)
 		if err := printPending(w, "SQLite at "+path, pending, err); err != nil {
 			return err
@@ -52,12 +51,4 @@ func printPending(w io.Writer, place string, pending []engine.Migration, err err
 		}
 	}
 	return nil
-}
-
-// sqlitePaths returns the files of the options, or an empty path for the default.
-func (o *options) sqlitePaths() []string {
-	if paths := filepath.SplitList(o.sqlite); len(paths) > 0 {
-		return paths
-	}
-	return []string{""}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
@@ -51,13 +52,12 @@ func TestTablesAreChangedOnlyWhenTheOperatorSaysSo(t *testing.T) {
 			require.Regexp(t, "^-- .*: 0 changes of tables\n$", said)
 
 			ctx, cancel := context.WithCancel(t.Context())
-			var out strings.Builder
+			var out logtest.Log
 			ended := make(chan int, 1)
 			go func() {
 				ended <- run(ctx, append([]string{"-addr", "127.0.0.1:0", "-migrate", "never"}, store...), &out, &out)
 			}()
-			time.Sleep(500 * time.Millisecond) // it serves, or has ended
-			require.Empty(t, ended)
+			out.Await(t, "msg=listening")
 			cancel()
 			require.Zero(t, <-ended)
 		})

@@ -37,17 +37,13 @@ func Pooler(t testing.TB, of *Server) *Server {
 func (s *Server) poolerConfig() string { return filepath.Join(s.Dir, "pgbouncer.ini") }
 
 func preparePooler(s, of *Server) error {
-	host, port, err := net.SplitHostPort(of.Addr)
-	if err != nil {
-		return err
-	}
 	who, err := postgresUser() // it refuses to run as root
 	if err != nil {
 		return err
 	}
 	s.who = who
 	config := fmt.Appendf(nil, `[databases]
-* = host=%s port=%s user=postgres
+* = host=127.0.0.1 port=%d user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -55,7 +51,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 4
-`, host, port, s.port)
+`, of.port, s.port)
 	if err := os.WriteFile(s.poolerConfig(), config, 0o600); err != nil {
 		return err
 	}

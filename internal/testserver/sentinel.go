@@ -3,7 +3,6 @@ package testserver
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -39,14 +38,10 @@ func sentinel(of *Server) program {
 func (s *Server) sentinelConfig() string { return filepath.Join(s.Dir, "sentinel.conf") }
 
 func prepareSentinel(s, of *Server) error {
-	host, port, err := net.SplitHostPort(of.Addr)
-	if err != nil {
-		return err
-	}
 	return os.WriteFile(s.sentinelConfig(), fmt.Appendf(nil, `port %d
 bind 127.0.0.1
-sentinel monitor watched %s %s 2
+sentinel monitor watched 127.0.0.1 %d 2
 sentinel down-after-milliseconds watched 1000
 sentinel failover-timeout watched 5000
-`, s.port, host, port), 0o600)
+`, s.port, of.port), 0o600)
 }

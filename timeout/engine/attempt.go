@@ -22,16 +22,24 @@ func WithAttempt(ctx context.Context, attempt *Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 
-// AttemptOf returns the attempt of a handler's context, or an error wrapping ErrArgument. It is for engines.
-func AttemptOf(ctx context.Context) (*Attempt, error) {
-	if attempt, ok := ctx.Value(attemptKey{}).(*Attempt); ok {
-		return attempt, nil
-	}
-	return nil, fmt.Errorf("%w: context of no handler, must be that of one: its task is to be done", ErrArgument)
-}
-
-// Settle notes that the handler's own transaction settles the attempt: if the handler returns nil, nobody else does.
-func (a *Attempt) Settle() { a.settled.Store(true) }
-
-// Settled reports whether Settle was called.
+// Settled reports whether the handler's own transaction settles the attempt: if the handler returns nil, nobody else does.
 func (a *Attempt) Settled() bool { return a.settled.Load() }
+
+// SettleAttempt calls settle with the success of the attempt of a handler's context. settle reports whether the lease was the
+// last one of its task. If not, the error wraps ErrLeaseLost. It wraps ErrArgument if ctx is no handler's. SettleAttempt is for
+// engines.
+func SettleAttempt(ctx context.Context, settle func(Outcome) (settled bool, err error)) error {
+	attempt, ok := ctx.Value(attemptKey{}).(*Attempt)
+	if !ok {
+		return fmt.Errorf("%w: context of no handler, must be that of one: its task is to be done", ErrArgument)
+	}
+	outcome := attempt.Success()
+	settled, err := settle(outcome)
+	if err == nil && !settled {
+		err = fmt.Errorf("%w: of %v", ErrLeaseLost, outcome.Token.Key)
+	}
+	if err == nil {
+		attempt.settled.Store(true)
+	}
+	return err
+}

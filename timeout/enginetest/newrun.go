@@ -157,7 +157,7 @@ func testEvery(r *rig) {
 	r.make(engine.Topic{Retries: -1})
 	r.set("2", past)
 	r.ending(r.leaseOne("a", long))
-	r.giveUp()
+	r.giveUp(r.leaseOne("node", long))
 	require.Equal(r.t, engine.Dead, r.get("2").State)
 	r.make(engine.Topic{Retries: -1, Every: "1h"})
 	r.set("2", past)

@@ -96,7 +96,7 @@ func testRecord(r *rig) {
 	leased = r.ending(r.leaseOne("b", long))
 	require.True(r.t, leased.Again)
 	same(leased.Task, 2, 5, 2)
-	same(r.giveUp().Task, 3, 6, 3)
+	same(r.giveUp(r.leaseOne("node", long)).Task, 3, 6, 3)
 	same(r.get("1"), 2, 5, 3)
 	require.Equal(r.t, engine.Dead, r.replay("1").Was)
 	same(r.get("1"), 0, 5, 3)

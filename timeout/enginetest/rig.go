@@ -231,10 +231,9 @@ func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	return r.leaseBatch(engine.Ask{Settle: outcomes}).Settled
 }
 
-// giveUp leases the task whose last lease has ended, and settles it as one that has no attempt left.
-func (r *rig) giveUp() engine.Leased {
+// giveUp settles a task whose lease before this one has ended, as one that has no attempt left.
+func (r *rig) giveUp(last engine.Leased) engine.Leased {
 	r.t.Helper()
-	last := r.leaseOne("node", long)
 	require.True(r.t, last.Again)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Release: true, Error: last.Error}))
 	return last

@@ -48,9 +48,6 @@ func ready(ctx context.Context, pool *pgxpool.Pool, schema string, noMigrate boo
 }
 
 func migrateIn(ctx context.Context, tx pgx.Tx, schema string) error {
-	if err := makeVersions(ctx, tx, schema); err != nil {
-		return err
-	}
 	left, err := pending(ctx, tx, schema)
 	if err != nil {
 		return err
@@ -120,15 +117,6 @@ func pending(ctx context.Context, on queryer, schema string) (left []engine.Migr
 		left, missing = append(left, engine.Migration{Version: number, Name: file.Name(), SQL: sql}), ""
 	}
 	return left, nil
-}
-
-// makeVersions makes the schema and hw_migrations if missing.
-func makeVersions(ctx context.Context, tx pgx.Tx, schema string) error {
-	missing, _, err := missingVersions(ctx, tx, schema)
-	if err == nil {
-		_, err = tx.Conn().PgConn().Exec(ctx, missing).ReadAll()
-	}
-	return err
 }
 
 // missingVersions returns the SQL to make the schema and hw_migrations, as far as they are missing, and whether the latter is

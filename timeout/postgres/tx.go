@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,37 +47,27 @@ func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []engine.Remo
 // after its lease. A second DoneTx returns engine.ErrLeaseLost. Above READ COMMITTED, PostgreSQL's default, a transaction that
 // began before an extension of the lease fails.
 func (e *Engine) DoneTx(ctx context.Context, tx pgx.Tx) error {
-	attempt, err := engine.AttemptOf(ctx)
-	if err != nil {
-		return err
-	}
-	if e.closed.Load() {
-		return engine.ErrClosed
-	}
-	outcome := attempt.Success()
-	found, err := e.find(ctx, e.within(tx), outcome.Token.Topic)
-	if err != nil {
-		return err
-	}
-	t := found[outcome.Token.Topic]
-	if t == nil {
-		return notFound(outcome.Token.Topic)
-	}
-	settled := make([]bool, 1)
-	err = e.within(tx).send(ctx, "ending a task", func(b *pgx.Batch) {
-		e.queueSettle(b, t, settlements([]engine.Outcome{outcome}), settled)
-		if outcome.As == engine.Pending {
-			e.queueNotice(b, soonMoved([]engine.Move{{Key: outcome.Token.Key, Due: outcome.Due, After: outcome.After}}))
+	return engine.SettleAttempt(ctx, func(outcome engine.Outcome) (bool, error) {
+		if e.closed.Load() {
+			return false, engine.ErrClosed
 		}
+		exec, topic := e.within(tx), outcome.Token.Topic
+		found, err := e.find(ctx, exec, topic) // without another connection: handlers may hold all of the pool's
+		if err == nil && found[topic] == nil {
+			err = notFound(topic)
+		}
+		if err != nil {
+			return false, err
+		}
+		settled := make([]bool, 1)
+		err = exec.send(ctx, "ending a task", func(b *pgx.Batch) {
+			e.queueSettle(b, found[topic], settlements([]engine.Outcome{outcome}), settled)
+			if outcome.As == engine.Pending {
+				e.queueNotice(b, soonMoved([]engine.Move{{Key: outcome.Token.Key, Due: outcome.Due, After: outcome.After}}))
+			}
+		})
+		return settled[0], err
 	})
-	if err != nil {
-		return err
-	}
-	if !settled[0] {
-		return fmt.Errorf("%w: of %v", engine.ErrLeaseLost, outcome.Token.Key)
-	}
-	attempt.Settle()
-	return nil
 }
 
 // checkTx refuses invalid arguments, and calls after Close.

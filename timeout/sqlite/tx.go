@@ -37,28 +37,22 @@ func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]eng
 // return an error. A periodic task waits for its next time. DoneTx returns an error wrapping engine.ErrLeaseLost if the task is
 // no longer the handler's: it was set, removed or leased again. Then roll the transaction back.
 //
-// From DoneTx on nobody extends the lease, and if it ends first, the handler's context does, too. If the handler returns nil without a commit, the task runs again after its lease.
+// From DoneTx on nobody extends the lease, and if it ends first, the handler's context does, too. If the handler returns nil
+// without a commit, the task runs again after its lease.
 func DoneTx(ctx context.Context, tx *sql.Tx) error {
-	attempt, err := engine.AttemptOf(ctx)
-	if err != nil {
-		return err
-	}
-	outcome := attempt.Success()
-	s := &session{on: tx}
-	defer func() { _ = s.close() }()
-	t, err := existing(ctx, s, outcome.Token.Topic)
-	if err != nil {
-		return err
-	}
-	settled, err := settle(ctx, s, t, []engine.Outcome{outcome}, now())
-	if err != nil {
-		return fmt.Errorf("timeout/sqlite: ending a task: %w", err)
-	}
-	if !settled[0] {
-		return fmt.Errorf("%w: of %v", engine.ErrLeaseLost, outcome.Token.Key)
-	}
-	attempt.Settle()
-	return nil
+	return engine.SettleAttempt(ctx, func(outcome engine.Outcome) (bool, error) {
+		s := &session{on: tx}
+		defer func() { _ = s.close() }()
+		t, err := existing(ctx, s, outcome.Token.Topic)
+		if err != nil {
+			return false, err
+		}
+		settled, err := settle(ctx, s, t, []engine.Outcome{outcome}, now())
+		if err != nil {
+			return false, fmt.Errorf("timeout/sqlite: ending a task: %w", err)
+		}
+		return settled[0], nil
+	})
 }
 
 func inTx[T interface{ Check() error }](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T, engine.Answer]) ([]engine.Answer, error) {
