@@ -79,7 +79,7 @@ func expired(topic Topic, schedule *engine.Schedule, one *Leased, now time.Time)
 		return engine.Outcome{}, false
 	}
 	outcome := conclude(topic, schedule, one.Task, now, failure)
-	outcome.Token, outcome.Release = one.Token, over && outcome.As == Dead // the log has that attempt
+	outcome.Token, outcome.Release = one.Token, over // the log has that attempt
 	return outcome, true
 }
 

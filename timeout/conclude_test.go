@@ -76,7 +76,7 @@ func TestATaskWithoutAnAttemptLeftIsNotRun(t *testing.T) {
 		outcome, is = expired(topic, schedule, &one, now)
 		require.Equal(t, over, is)
 		if over {
-			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Error: "timeout: a lease ended"}, outcome)
+			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), NewRun: true, Release: true, Error: "timeout: a lease ended"}, outcome)
 		}
 		one.Options.Retries = attempts - 1 // the task's own count
 		_, is = expired(topic, nil, &one, now)

@@ -191,6 +191,7 @@ func TestARunThatKillsItsNodesIsGivenUpToo(t *testing.T) {
 		require.Empty(t, ran.at)
 		require.EqualValues(t, 1, r.stats().Dead)
 		require.Contains(t, r.state("1").Error, "the lease of dead ended in attempt 2")
+		require.Equal(t, []int{2, 2}, []int{r.state("1").Calls, r.state("1").Failures}, "nobody was called when the run was given up")
 		pass(10 * time.Second)
 		require.Equal(t, seconds(10), ran.take(t, 300*time.Millisecond))
 		require.Empty(t, r.state("1").Error)
@@ -314,6 +315,33 @@ func TestFeedbackEndsARunOfAPeriodicTask(t *testing.T) {
 		require.Len(t, ran.take(t, 300*time.Millisecond), 3)
 		_, err := r.Remove(t.Context(), key("1"))
 		require.NoError(t, err)
+	})
+}
+
+// Events that go on and on are one run, at the time of the first.
+func TestSetsThatKeepTheTimeDoNotPutOffARun(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		type run struct {
+			due     time.Duration
+			payload string
+		}
+		var ran []run
+		began := time.Now()
+		require.NoError(t, r.Handle("hooks", func(_ context.Context, task timeout.Task) error {
+			require.False(t, time.Now().Before(task.Due))
+			ran = append(ran, run{task.Due.Sub(began), string(task.Payload)})
+			return nil
+		}))
+		for i := range 12 {
+			_, err := r.Set(t.Context(), timeout.Task{Topic: "hooks", ID: "1", Payload: fmt.Append(nil, i), After: 4500 * time.Millisecond, KeepDue: true})
+			require.NoError(t, err)
+			pass(time.Second)
+		}
+		require.Equal(t, []run{{4500 * time.Millisecond, "4"}, {9500 * time.Millisecond, "9"}}, ran)
+		_, err := r.Set(t.Context(), timeout.Task{Topic: "hooks", ID: "1", KeepDue: true, IfAbsent: true})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, "KeepDue and IfAbsent of hooks/1, must be one of them")
 	})
 }
 

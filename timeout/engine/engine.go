@@ -52,7 +52,7 @@ type Engine interface {
 
 	// Set makes each task wait for its action time, whatever its state was. The attempts start
 	// anew, like Created and all counts, the log is empty, and the lease of a running task is void. With IfAbsent
-	// it changes nothing if the task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
+	// it changes nothing if the task is Pending, Running or Dead. With KeepDue a Pending task keeps its Until, as the new Due. If a key occurs several times in tasks, the last one
 	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
 
@@ -311,14 +311,14 @@ type Outcome struct {
 	After time.Duration
 
 	// Release, with Pending or Dead, does not count the attempt: the task was not begun. The log does not
-	// have it. With Pending the task keeps the error of the attempt before, and Node.
+	// have it. With Pending, unless a NewRun begins, the task keeps the error of the attempt before, and Node.
 	Release bool
 
 	// NewRun, with Pending, ends one run of the task and begins the next: no attempts, no node, and
 	// a new action time. Calls, Failures and all else stay. Without an Error the run has ended
 	// well: the task has no error any more, and the log has the attempt as Done, under the same
 	// condition as that of a Done task. With an Error the run has failed: the task keeps the
-	// Error, and the log has the attempt as Dead. NewRun goes before Release.
+	// Error, and the log has the attempt as Dead.
 	NewRun bool
 
 	// Error is the failure as text, of at most MaxError bytes of UTF-8. For Done the error of an

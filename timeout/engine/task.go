@@ -74,6 +74,11 @@ type Task struct {
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
+	// KeepDue makes a set keep the time of the next attempt if a task of this key is Pending: calls for one thing come
+	// together in one run, with the payload of the last one, and none puts it off (debouncing with the first call's time). Due
+	// and After count in any other state. It can't be with IfAbsent, which changes no Pending task.
+	KeepDue bool `json:"-"`
+
 	// PayloadBytes is the size of a payload left out by Query.OmitPayload. It is zero in all other tasks. A set
 	// of a task with PayloadBytes is refused, since it would lose the payload.
 	PayloadBytes int `json:"payload_bytes,omitempty"`
@@ -100,8 +105,7 @@ type Task struct {
 	// Attempts it goes on through replays and timeout.Again. It leaves out attempts that were handed
 	// back, and so does the log of executions: those not begun, and those that failed since the node
 	// cut them off at its own end. So a target may have had more calls than that, if nodes ended
-	// during them. An extended lease is the same call. A lease counts even if it ended unsettled. So does the
-	// lease that finds the attempts of a run by Topic.Every used up, although nobody is called.
+	// during them. An extended lease is the same call. A lease counts even if it ended unsettled.
 	Calls int `json:"calls,omitempty"`
 
 	// Failures is how many of the Calls failed: all but the present one and the successful ones. A call
@@ -154,6 +158,9 @@ func (t Task) Check() error {
 	}
 	if t.OnSchedule && (!t.Due.IsZero() || t.After != 0) {
 		return fmt.Errorf("%w: OnSchedule of %v with Due %v and After %v, must be without both", ErrArgument, t.Key(), t.Due, t.After)
+	}
+	if t.KeepDue && t.IfAbsent {
+		return fmt.Errorf("%w: KeepDue and IfAbsent of %v, must be one of them", ErrArgument, t.Key())
 	}
 	if err := CheckTrace(t.Trace); err != nil {
 		return err

@@ -88,6 +88,21 @@ func (r *rig) sameKeyTwice() {
 	require.Equal(r.t, answers[3].Version, r.get("c").Version)
 	sameTime(r.t, newDue.Add(time.Hour), r.get("c").Due, "Due")
 
+	// A task that keeps the time of one that the same call sets, and one where there is none.
+	keep := []engine.Task{r.task("c", newDue), r.task("e", newDue.Add(time.Hour)), r.task("c", past), r.task("e", past)}
+	for i := 1; i < len(keep); i++ {
+		keep[i].KeepDue, keep[i].Payload = true, fmt.Append(nil, i)
+	}
+	answers = r.setAll(keep...)
+	for i, task := range r.getAll("c", "e") {
+		due := newDue.Add(time.Duration(i) * time.Hour)
+		sameTime(r.t, due, task.Due, "Due")
+		sameTime(r.t, due, answers[2+i].Due, "Answer.Due")
+		require.Equal(r.t, answers[2+i].Version, task.Version)
+		require.Equal(r.t, fmt.Append(nil, 2+i), task.Payload)
+	}
+	r.remove("e")
+
 	moves := []engine.Move{{Key: r.key("a"), Due: newDue}, {Key: r.key("none"), Due: newDue}, {Key: r.key("a"), Due: newDue.Add(time.Minute)}}
 	moved, err := r.engine.Move(r.ctx, moves)
 	require.NoError(r.t, err)

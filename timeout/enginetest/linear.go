@@ -15,7 +15,7 @@ import (
 
 // call is a call for one key; effect is its answer.
 type call struct {
-	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, newrun, dead, extend
+	verb  string // set, absent, keep, move, remove, drop, replay, get, leased, done, again, newrun, dead, extend
 	key   string
 	due   bool  // set, move and newrun: at once, or far away
 	lease int64 // of a token
@@ -25,7 +25,7 @@ type call struct {
 // gives reports whether the task has a new version after the call.
 func (c call) gives(e effect) bool {
 	switch c.verb {
-	case "set":
+	case "set", "keep":
 		return true
 	case "absent":
 		return e.was == engine.None
@@ -105,7 +105,10 @@ func (l keyState) changed(c call, e effect) (bool, keyState) {
 		if c.verb != "move" {
 			l.attempts = 0
 		}
-		l.state, l.due, l.version = engine.Pending, c.due || c.verb == "replay", e.version
+		if c.verb != "keep" || l.state != engine.Pending {
+			l.due = c.due || c.verb == "replay"
+		}
+		l.state, l.version = engine.Pending, e.version
 		return true, l
 	case c.verb == "remove" && there, c.verb == "drop" && l.state == engine.Dead:
 		l.state = engine.None
@@ -207,12 +210,15 @@ func (c *client) step() error {
 	var err error
 	in := call{key: id, due: due}
 	start := c.h.ticks.Add(1)
-	switch dice := rand.IntN(16); dice {
-	case 0, 1, 2, 3:
+	switch dice := rand.IntN(17); dice {
+	case 0, 1, 2, 3, 16:
 		in.verb = "set"
 		task := c.r.task(id, at)
 		if task.IfAbsent = dice < 2; task.IfAbsent {
 			in.verb = "absent"
+		}
+		if task.KeepDue = dice == 16; task.KeepDue {
+			in.verb = "keep"
 		}
 		answers, err = c.engine.Set(c.r.ctx, []engine.Task{task})
 	case 4, 5:

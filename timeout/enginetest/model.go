@@ -151,18 +151,21 @@ func (m *model) set() {
 	ids := m.ids()
 	tasks := make([]engine.Task, len(ids))
 	waits := make([]bool, len(ids))
-	absent := m.rng.IntN(3) == 0
+	absent, keep := m.rng.IntN(3) == 0, m.rng.IntN(3) == 0
+	keep = keep && !absent
 	for i, id := range ids {
-		tasks[i] = engine.Task{Topic: m.topic, ID: id, Payload: fmt.Appendf(nil, "%d", m.rng.Uint64()), IfAbsent: absent}
+		tasks[i] = engine.Task{Topic: m.topic, ID: id, Payload: fmt.Appendf(nil, "%d", m.rng.Uint64()), IfAbsent: absent, KeepDue: keep}
 		tasks[i].Due, waits[i] = m.due()
 		if m.rng.IntN(3) == 0 {
 			tasks[i].Trace = trace
 		}
 	}
+	there, err := m.any().Get(m.ctx, m.keys(ids...))
+	require.NoError(m.t, err)
 	before := m.now()
 	answers, err := m.any().Set(m.ctx, tasks)
 	after := m.now()
-	m.say("set %v absent=%v waits=%v: %v %v", ids, absent, waits, answers, err)
+	m.say("set %v absent=%v keep=%v waits=%v: %v %v", ids, absent, keep, waits, answers, err)
 	require.NoError(m.t, err)
 	for i, id := range ids {
 		require.NoError(m.t, answers[i].Err)
@@ -177,6 +180,13 @@ func (m *model) set() {
 			require.Greater(m.t, answers[i].Version, old.version, "task %s", id)
 		}
 		m.void(old)
+		if keep && was == engine.Pending {
+			waits[i] = old.waits
+			if tasks[i].Due = there[i].Until; there[i].State != engine.Pending { // an earlier one of this call has set it
+				tasks[i].Due = old.due
+			}
+		}
+		sameTime(m.t, tasks[i].Due, answers[i].Due, "Answer.Due of "+id)
 		m.tasks[id] = &modelTask{state: engine.Pending, version: answers[i].Version, due: tasks[i].Due, waits: waits[i], payload: string(tasks[i].Payload)}
 		m.tasks[id].traced, m.tasks[id].before, m.tasks[id].after = tasks[i].Trace != nil, before, after
 	}
@@ -333,7 +343,10 @@ func (m *model) settled(outcome engine.Outcome) {
 	if outcome.NewRun {
 		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, outcome.Error, false
 		task.due, task.waits = outcome.Due, !outcome.Due.Before(newDue)
-		if outcome.Error != "" {
+		switch {
+		case outcome.Release:
+			task.calls--
+		case outcome.Error != "":
 			task.failures++
 		}
 		return

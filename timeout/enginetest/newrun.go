@@ -113,6 +113,20 @@ func testNewRun(r *rig) {
 	require.Empty(r.t, r.get("4").Error)
 	require.Equal(r.t, engine.Pending, r.remove("4").Was)
 
+	// A run that ends without the attempt that was leased: that one does not count.
+	for _, failure := range []string{"given up", ""} {
+		token = r.leased("5", long).Token
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Error: "first"}))
+		last = r.leaseOne("b", long)
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, NewRun: true, Release: true, Error: failure}))
+		task = r.get("5")
+		require.Equal(r.t, []any{0, 1, 1, failure, ""}, []any{task.Attempts, task.Calls, task.Failures, task.Error, task.Node})
+		sameTime(r.t, task.Due, task.Until, "Until")
+		last = r.leaseOne("b", long)
+		require.Equal(r.t, []int{1, 2, 1}, []int{last.Attempts, last.Calls, last.Failures})
+		require.Equal(r.t, engine.Running, r.remove("5").Was)
+	}
+
 	// The next run begins with all attempts, also after the end of a lease.
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, NewRun: true}))
 	r.ending(r.leaseOne("a", long))
@@ -195,6 +209,15 @@ func testLogNewRun(r *rig) {
 	require.Equal(r.t, []bool{true}, r.settle(newRun))
 	require.Empty(r.t, r.executions("2", 10))
 
+	// It has no attempt that was not begun, of a run that was given up.
+	failed.Token = r.leased("5", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(failed))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: r.leaseOne("a", long).Token, As: engine.Pending, NewRun: true, Release: true, Error: "given up"}))
+	executions = r.executions("5", 10)
+	require.Len(r.t, executions, 1)
+	require.Equal(r.t, "first", executions[0].Error)
+	require.Equal(r.t, engine.Pending, r.remove("5").Was)
+
 	// It has each failed run, until the end of the task.
 	died.Token = r.leased("4", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(died))
@@ -238,7 +261,7 @@ func testLogOfASet(r *rig) {
 			},
 			"expired": func(string) { r.ending(r.leaseOne("b", long)); r.leaseOne("c", long) },
 			"set, if it were absent": func(id string) {
-				_, err := r.setLater([]string{id}, true)
+				_, err := r.setLater([]string{id}, func(task *engine.Task) { task.IfAbsent = true })
 				require.NoError(r.t, err)
 			},
 			"done": func(string) {

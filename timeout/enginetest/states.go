@@ -24,6 +24,11 @@ var (
 		r.set(id, r.later())
 		return none
 	}}
+	moved = before{"moved", engine.Pending, func(r *rig, id string) (none engine.Token) {
+		r.set(id, r.later())
+		require.Equal(r.t, engine.Pending, r.move(id, r.later().Add(long)).Was)
+		return none
+	}}
 	failed = before{"failed", engine.Pending, func(r *rig, id string) engine.Token {
 		token := r.leased(id, long).Token
 		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, After: long, Error: "broken"}))
@@ -56,11 +61,16 @@ type verb struct {
 }
 
 var verbs = []verb{
-	{"set", func(r *rig, ids []string) ([]engine.Answer, error) { return r.setLater(ids, false) }, []engine.State{
+	{"set", func(r *rig, ids []string) ([]engine.Answer, error) { return r.setLater(ids, func(*engine.Task) {}) }, []engine.State{
 		engine.None, engine.Pending, engine.Running, engine.Done, engine.Dead, engine.Removed,
 	}, engine.Pending},
-	{"setIfAbsent", func(r *rig, ids []string) ([]engine.Answer, error) { return r.setLater(ids, true) }, []engine.State{
-		engine.None, engine.Done, engine.Removed,
+	{"setIfAbsent", func(r *rig, ids []string) ([]engine.Answer, error) {
+		return r.setLater(ids, func(task *engine.Task) { task.IfAbsent = true })
+	}, []engine.State{engine.None, engine.Done, engine.Removed}, engine.Pending},
+	{"setKeepDue", func(r *rig, ids []string) ([]engine.Answer, error) {
+		return r.setLater(ids, func(task *engine.Task) { task.KeepDue = true })
+	}, []engine.State{
+		engine.None, engine.Pending, engine.Running, engine.Done, engine.Dead, engine.Removed,
 	}, engine.Pending},
 	{"move", func(r *rig, ids []string) ([]engine.Answer, error) {
 		var moves []engine.Move
@@ -100,23 +110,23 @@ func (r *rig) removeAs(ids []string, condition func(seen engine.Task) engine.Rem
 	return r.engine.Remove(r.ctx, all)
 }
 
-func (r *rig) setLater(ids []string, ifAbsent bool) ([]engine.Answer, error) {
+func (r *rig) setLater(ids []string, option func(*engine.Task)) ([]engine.Answer, error) {
 	var tasks []engine.Task
 	for _, id := range ids {
 		task := r.task(id, newDue)
 		task.Payload = []byte("new")
-		task.IfAbsent = ifAbsent
+		option(&task)
 		tasks = append(tasks, task)
 	}
 	return r.engine.Set(r.ctx, tasks)
 }
 
 func testStatesKept(r *rig) {
-	testStates(r, engine.Topic{Slots: 4, Retain: long}, absent, waiting, failed, running, dead, done, removed)
+	testStates(r, engine.Topic{Slots: 4, Retain: long}, absent, waiting, moved, failed, running, dead, done, removed)
 }
 
 func testStatesForgotten(r *rig) {
-	testStates(r, engine.Topic{Slots: 4}, absent, waiting, failed, running, dead)
+	testStates(r, engine.Topic{Slots: 4}, absent, waiting, moved, failed, running, dead)
 	for _, b := range []before{done, removed} {
 		b.bring(r, b.name)
 		require.Equal(r.t, engine.Task{Topic: r.topic, ID: b.name}, r.get(b.name), "is not kept")
@@ -213,7 +223,11 @@ func (r *rig) checkChanged(verb verb, topic engine.Topic, was, task engine.Task,
 		require.Equal(t, was.Payload, task.Payload)
 	default:
 		require.Greater(t, task.Version, was.Version)
-		sameTime(t, newDue, task.Due, "Due")
+		due := newDue
+		if verb.name == "setKeepDue" && was.State == engine.Pending {
+			due = was.Until
+		}
+		sameTime(t, due, task.Due, "Due")
 		require.Zero(t, task.Attempts)
 		require.Empty(t, task.Error)
 		require.Equal(t, "new", string(task.Payload))

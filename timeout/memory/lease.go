@@ -78,7 +78,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	}
 	pending := outcome.As == engine.Pending
 	newRun := pending && outcome.NewRun
-	release := outcome.Release && outcome.As != engine.Done && !newRun
+	release := outcome.Release && outcome.As != engine.Done
 	if newRun {
 		if outcome.As = engine.Done; outcome.Error != "" {
 			outcome.As = engine.Dead
@@ -87,7 +87,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	if forgotten := outcome.As == engine.Done && t.Retain == 0; !release && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As == engine.Dead || pending && !release {
+	if outcome.As == engine.Dead || newRun || pending && !release {
 		en.mine().failure = outcome.Error
 	}
 	if release {
@@ -100,7 +100,7 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	at := outcome.DueAt(from(outcome.After))
 	if newRun {
 		succeeded := 0
-		if outcome.As == engine.Done {
+		if outcome.As == engine.Done && !release {
 			succeeded = 1
 		}
 		en.begin(succeeded)

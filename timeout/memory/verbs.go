@@ -24,6 +24,10 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		if task.IfAbsent && (was == engine.Pending || was == engine.Running || was == engine.Dead) {
 			return en.asIs()
 		}
+		due := task.DueAt(from(task.After))
+		if task.KeepDue && was == engine.Pending {
+			due = en.at
+		}
 		if en == nil {
 			en = &entry{topic: t, id: strings.Clone(task.ID)}
 			t.tasks.Set(en.id, en)
@@ -32,7 +36,7 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		if task.Callback != nil || len(task.Trace) > 0 || !task.Options.IsZero() {
 			en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace), options: task.Options.Clone()}
 		}
-		return e.retime(en, was, task.DueAt(from(task.After)))
+		return e.retime(en, was, due)
 	})
 }
 

@@ -48,8 +48,8 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{"orders"}},
 		{"scanbefore", sql.ScanBefore, byTime, byKey, []any{"orders", 0, "", 10, nil, 7, 10}},
-		{"set", sql.Set, byKey, byTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
-		{"set's log", sql.Set, logByKey, logByTime, []any{topics, ids, shorts, numbers, numbers, bools, ids, [][]byte{nil, nil}}},
+		{"set", sql.Set, byKey, byTime, []any{topics, ids, shorts, numbers, numbers, shorts, ids, [][]byte{nil, nil}}},
+		{"set's log", sql.Set, logByKey, logByTime, []any{topics, ids, shorts, numbers, numbers, shorts, ids, [][]byte{nil, nil}}},
 		{"executions", sql.Executions, logByKey, logByTime, []any{"orders", "a", 10}},
 		{"purge", sql.Purge, byTime, byKey, []any{topics, numbers, numbers, 10}},
 		{"purgelog", sql.PurgeLog, logByTime, logByKey, []any{topics, numbers, 10}},
@@ -163,10 +163,10 @@ func TestAVerbReadsItsOwnTopicsOnly(t *testing.T) {
 	require.NoError(t, err)
 	set(t, e, engine.Task{ID: "a", After: time.Hour}, engine.Task{ID: "b", After: time.Hour})
 	sql := e.Statements()
-	topics, ids, numbers, bools := []int32{1, 1}, []string{"a", "b"}, []int64{1, 2}, []bool{false, false}
+	topics, ids, numbers, over := []int32{1, 1}, []string{"a", "b"}, []int64{1, 2}, []int16{0, 0}
 	for name, read := range map[string]int{
-		"set":    rowsRead(t, e, "hw_topics", sql.Set, topics, ids, numbers, numbers, numbers, bools, nil, nil),
-		"insert": rowsRead(t, e, "hw_topics", sql.Insert, topics, []string{"c", "d"}, numbers, numbers, numbers, bools, nil, nil),
+		"set":    rowsRead(t, e, "hw_topics", sql.Set, topics, ids, numbers, numbers, numbers, over, nil, nil),
+		"insert": rowsRead(t, e, "hw_topics", sql.Insert, topics, []string{"c", "d"}, numbers, numbers, numbers, over, nil, nil),
 		"get":    rowsRead(t, e, "hw_topics", sql.Get, topics, ids),
 		"lock":   rowsRead(t, e, "hw_topics", sql.Lock, topics, ids),
 		"move":   rowsRead(t, e, "hw_topics", sql.Move, topics, ids, numbers, numbers, numbers),

@@ -75,14 +75,19 @@ func (e *Engine) queueSet(exec executor, batch *pgx.Batch, tasks []engine.Task, 
 // columns returns tasks as the arguments of a statement: see given.sql.
 func columns(tasks []engine.Task, ts targets) []any {
 	n := len(ts)
-	slots, due, after, absent := make([]int16, n), make([]int64, n), make([]int64, n), make([]bool, n)
+	slots, due, after, over := make([]int16, n), make([]int64, n), make([]int64, n), make([]int16, n)
 	var callbacks []*string // nil if no task has one
 	var payloads [][]byte   // nil if no task has one
 	for i, t := range ts {
 		task := &tasks[t.index]
 		slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
 		due[i], after[i] = when(task.Due, task.After)
-		absent[i] = task.IfAbsent
+		switch { // see set.sql
+		case task.IfAbsent:
+			over[i] = -1
+		case task.KeepDue:
+			over[i] = -2
+		}
 		if task.Payload != nil {
 			if payloads == nil {
 				payloads = make([][]byte, n)
@@ -98,7 +103,7 @@ func columns(tasks []engine.Task, ts targets) []any {
 		}
 	}
 	topics, ids := ts.columns()
-	return []any{topics, ids, slots, due, after, absent, callbacks, payloads}
+	return []any{topics, ids, slots, due, after, over, callbacks, payloads}
 }
 
 // when returns an action time for a statement: at is in milliseconds since the epoch. If it is -1,

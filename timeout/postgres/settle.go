@@ -92,7 +92,7 @@ func ends(outcomes []settlement, which []int) []any {
 	for k, i := range which {
 		o := outcomes[i]
 		as[k], newRun[k] = int16(o.As), o.NewRun && o.As == engine.Pending
-		release[k] = o.Release && o.As != engine.Done && !newRun[k]
+		release[k] = o.Release && o.As != engine.Done
 		due[k], after[k] = when(o.Due, o.After)
 		failures[k], took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {

@@ -238,6 +238,8 @@ func outcomeCode(outcome engine.Outcome) string {
 		return "y"
 	case outcome.As == engine.Dead:
 		return "x"
+	case outcome.NewRun && outcome.Release:
+		return "g"
 	case outcome.NewRun && outcome.Error != "":
 		return "f"
 	case outcome.NewRun:

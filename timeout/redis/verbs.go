@@ -39,7 +39,7 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 			soonest(&c.Args[3], at)
 			c.Args = append(c.Args, tasks[i].ID, at, bodies[i])
 		},
-		ready: func(c *invocation) { c.Args[2] = absentFlags(tasks, c.tasks) },
+		ready: func(c *invocation) { c.Args[2] = overFlags(tasks, c.tasks) },
 		take: func(l *layout, c *invocation) error {
 			return takeDue(l, c, answers, true, func(i int, now int64) int64 { return tasks[i].DueAt(now) })
 		},
@@ -54,15 +54,18 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 	return tell(answers, lost)
 }
 
-// absentFlags has a byte 1 for each task with IfAbsent, and is empty without any.
-func absentFlags(tasks []engine.Task, which []int) string {
+// overFlags has a byte for each task: 1 with IfAbsent, 2 with KeepDue. It is empty without any.
+func overFlags(tasks []engine.Task, which []int) string {
 	var flags []byte
 	for j, i := range which {
-		if tasks[i].IfAbsent {
-			if flags == nil {
-				flags = make([]byte, len(which))
-			}
-			flags[j] = 1
+		if !tasks[i].IfAbsent && !tasks[i].KeepDue {
+			continue
+		}
+		if flags == nil {
+			flags = make([]byte, len(which))
+		}
+		if flags[j] = 1; tasks[i].KeepDue {
+			flags[j] = 2
 		}
 	}
 	return string(flags)
@@ -75,8 +78,8 @@ func soonest(first *any, at int64) {
 	}
 }
 
-// takeDue reads the answer of set or move. due returns the new time of a task. Set changes all tasks but
-// the kept ones in the answer. Move changes only pending ones, so its all is false.
+// takeDue reads the answer of set or move. due returns the new time of a task, but for those in the answer that have kept
+// theirs. Move changes only pending ones, so its all is false.
 func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due func(i int, now int64) int64) error {
 	if len(c.Answer) < 4 {
 		return fmt.Errorf("timeout/redis: a script has answered with %d parts, must be 4", len(c.Answer))

@@ -96,6 +96,10 @@ func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, indic
 			continue
 		}
 		after := &found{state: engine.Pending, due: task.DueAt(at), version: version + int64(i)}
+		if before != nil && task.KeepDue && before.state == engine.Pending {
+			after.due = max(before.at, before.due) // a move to a later time changes due alone
+		}
+		after.at = after.due
 		answers[i].Version, answers[i].Due = after.version, time.UnixMilli(after.due)
 		if before != nil && before.logged {
 			stale = append(stale, task.ID)

@@ -74,6 +74,9 @@ func fail(ctx context.Context, s *session, t *topic, f *found, outcome engine.Ou
 		if outcome.As = engine.Dead; outcome.Error == "" {
 			outcome.As, logs = engine.Done, t.Retain > 0
 		}
+		if outcome.Release {
+			change, logs = "due = ?2, calls = calls + attempts - 1, failures = failures + attempts - 1, attempts = 0, node = '', error = ?3", false
+		}
 	case outcome.Release:
 		change, logs = "attempts = attempts - 1, due = min(due, ?2)", false
 		if state == engine.Dead {

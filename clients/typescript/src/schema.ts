@@ -675,6 +675,8 @@ export interface components {
             after?: components["schemas"]["BoundedDurationIn"];
             /** @description In place of due and after: the first time of the topic's every. */
             on_schedule?: boolean;
+            /** @description A task that waits keeps the time of its next attempt; due and after count for any other. */
+            keep_due?: boolean;
             /** @description Any JSON value, kept as it was written. At most 1 MiB. */
             payload?: {
                 [key: string]: unknown;
@@ -700,6 +702,8 @@ export interface components {
             after?: components["schemas"]["BoundedDurationIn"];
             /** @description In place of due and after: the first time of the topic's every. */
             on_schedule?: boolean;
+            /** @description A task that waits keeps the time of its next attempt; due and after count for any other. */
+            keep_due?: boolean;
             /** @description Any JSON value, kept as it was written. At most 1 MiB. */
             payload?: {
                 [key: string]: unknown;

@@ -151,7 +151,9 @@ func (e *toy) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, er
 			task.Trace = maps.Clone(set.Trace)
 		}
 		task.Options = set.Options.Clone()
-		task.wait(set.DueAt(now.UnixMilli()))
+		if task.wait(set.DueAt(now.UnixMilli())); set.KeepDue && old.State == engine.Pending {
+			task.wait(old.Until.UnixMilli())
+		}
 		e.tasks[task.Key()] = task
 		return task.answer(old.State)
 	})
@@ -318,14 +320,15 @@ func (e *toy) settle(outcome engine.Outcome, now time.Time) bool {
 		task.fail(outcome.Error)
 		e.end(task, engine.Dead, now)
 	case outcome.NewRun:
-		task.Error, task.Node, task.Attempts = "", "", 0
-		if outcome.Error != "" {
-			task.fail(outcome.Error)
+		task.Error, task.Node, task.Attempts = outcome.Error, "", 0
+		if outcome.Release {
+			task.Calls--
+		} else if outcome.Error != "" {
+			task.Failures++
 		}
 		task.wait(due)
 	case outcome.Release:
-		task.Attempts, task.Calls = task.Attempts-1, task.Calls-1
-		task.State, task.Until = engine.Pending, time.UnixMilli(due)
+		task.Attempts, task.Calls, task.State, task.Until = task.Attempts-1, task.Calls-1, engine.Pending, time.UnixMilli(due)
 	default:
 		task.fail(outcome.Error)
 		task.State, task.Until = engine.Pending, time.UnixMilli(due)

@@ -1,13 +1,14 @@
 -- Where there is such a task already, its row is locked and the new version is taken then. The
--- column was carries IfAbsent into that, as -1, and out of it whether there may be a log to delete, as 8.
+-- column was carries IfAbsent into that, as -1, and KeepDue, as -2, and out of it whether there may be a log to delete, as 8.
 WITH {clock},
 put AS (
     INSERT INTO {s}.hw_tasks AS t
         (filed, due, version, lease, topic, attempts, slot, state, was, id, node, error, span, callback, payload, created)
-    SELECT k.at, k.at, nextval('{s}.hw_number'), 0, k.topic, 0, k.slot, 1, CASE WHEN k.absent THEN -1 ELSE 0 END, k.id, '', '', 0, coalesce(k.callback, ''), coalesce(k.payload, ''), k.now
+    SELECT k.at, k.at, nextval('{s}.hw_number'), 0, k.topic, 0, k.slot, 1, k.over, k.id, '', '', 0, coalesce(k.callback, ''), coalesce(k.payload, ''), k.now
     {given}
     ON CONFLICT (topic, id) DO UPDATE SET
-        filed = excluded.filed, moved = false, due = excluded.due, version = nextval('{s}.hw_number'), lease = 0, attempts = 0,
+        filed = CASE WHEN excluded.was = -2 AND t.state = 1 THEN {time} ELSE excluded.filed END, moved = false,
+        due = CASE WHEN excluded.was = -2 AND t.state = 1 THEN {time} ELSE excluded.due END, version = nextval('{s}.hw_number'), lease = 0, attempts = 0,
         was = t.state + CASE WHEN t.attempts + t.calls > 0 OR t.error <> '' THEN 8 ELSE 0 END, state = 1, node = '', error = '', callback = excluded.callback, payload = excluded.payload,
         created = excluded.created, calls = 0, failures = 0
     WHERE NOT (excluded.was = -1 AND t.state IN (1, 2, 4))

@@ -14,8 +14,8 @@ settled AS (
         lease = 0,
         filed = k.at,
         due = CASE WHEN k.new_run THEN k.at ELSE t.due END,
-        calls = t.calls + CASE WHEN k.new_run THEN t.attempts ELSE 0 END,
-        failures = t.failures + CASE WHEN k.new_run THEN t.attempts - (k.error = '')::integer ELSE 0 END,
+        calls = t.calls + CASE WHEN k.new_run THEN t.attempts - k.release::integer ELSE 0 END,
+        failures = t.failures + CASE WHEN k.new_run THEN t.attempts - (k.error = '' OR k.release)::integer ELSE 0 END,
         attempts = CASE WHEN k.new_run THEN 0 ELSE t.attempts - k.release::integer END,
         node = CASE WHEN k.new_run THEN '' ELSE t.node END,
         error = CASE WHEN k.new_run THEN k.error WHEN k.outcome = 3 OR k.release AND k.outcome = 1 THEN t.error ELSE k.error END

@@ -79,14 +79,14 @@ local function split(record)
 end
 
 -- history returns that of a task. It has a body if the version is about to change, and succeeded if the
--- task begins another run: so many of its present attempts have.
-local function history(record, body, succeeded)
+-- task begins another run: so many of its present attempts have, and so many more don't count.
+local function history(record, body, succeeded, uncounted)
   local created, calls, failures = 0, 0, 0
   if record then
     local _, past = split(record)
     if past ~= '' then created, calls, failures = struct.unpack('>I6I4I4', past) end
     if succeeded then
-      local tries = attempts(record)
+      local tries = math.max(attempts(record) - (uncounted or 0), 0)
       calls, failures = calls + tries, failures + tries - succeeded
     end
   end

@@ -1,7 +1,7 @@
 -- lease(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases tasks whose leases have expired and those that are due. as is "d" done,
 -- "x" dead, "p" pending, "y" and "r" the same and the attempt not counted, "a" pending as if just set, "f" the
--- same with an error.
+-- same with an error, "g" the same and the attempt not counted.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
 -- a new run. A due task without a body is lost: the script forgets it and returns its id.
@@ -30,9 +30,9 @@ if count > 0 then
       local as, failure = ARGV[base + 3], ARGV[base + 5]
       if as == 'd' and meta[3] == '0' then
         forget[#forget + 1] = id
-      elseif as == 'a' or as == 'f' then
+      elseif as == 'a' or as == 'f' or as == 'g' then
         local at = asked(ARGV[base + 4], now)
-        local past = as == 'a' and history(record, nil, 1) or failure .. history(record, nil, 0)
+        local past = as == 'a' and history(record, nil, 1) or failure .. history(record, nil, 0, as == 'g' and 1 or 0)
         update[#update + 1], update[#update + 2] = id, waits(at, past)
         again[#again + 1], again[#again + 2] = at, id
       else

@@ -1,11 +1,11 @@
--- set(channel, message, absent, first, id, time, body ...): absent has a byte 1 for each task to be
--- set only if there is none, or is empty. first is the earliest time but for relative ones, or empty.
+-- set(channel, message, over, first, id, time, body ...): over has a byte for each task, 1 if it is to be set only
+-- where there is none, and 2 if a waiting one keeps its time. Empty means that all are 0. first is the earliest time but for relative ones, or empty.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
-local now, channel, message, absent = clock(), ARGV[1], ARGV[2], ARGV[3]
+local now, channel, message, over = clock(), ARGV[1], ARGV[2], ARGV[3]
 local count, first = (#ARGV - 4) / 3, tonumber(ARGV[4])
-local was, kept, skip = {}, {}, {}
+local was, kept, skip, times = {}, {}, {}, {}
 local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
 local scores, fields, size, big = {}, {}, 0, 0
@@ -17,11 +17,15 @@ local function replace(ids, bodies)
   for i = 1, count do
     local number = state[i]
     was[i] = (not bodies or bodies[i]) and number or 0 -- without a body there is no task
-    if was[i] > 0 and byte(absent, i) == 1 and (number == 1 or number == 2 or number == 4) then
+    if was[i] > 0 and byte(over, i) == 1 and (number == 1 or number == 2 or number == 4) then
       local record = call('HGET', a, ids[i])
       kept[#kept + 1] = {i - 1, sub(bodies[i], 1, 7), record and text(due(record)) or score[i]}
       skip[i] = true
     elseif number then
+      if was[i] == 1 and byte(over, i) == 2 then
+        times[i] = score[i]
+        kept[#kept + 1] = {i - 1, head, times[i]}
+      end
       clear[#clear + 1] = ids[i]
       if number > 1 then leave[number][#leave[number] + 1] = ids[i] end
     end
@@ -40,7 +44,7 @@ local function all()
   return ids
 end
 
-if absent ~= '' then
+if over ~= '' then
   local ids = all()
   replace(ids, call('HMGET', b, unpack(ids)))
 end
@@ -49,6 +53,7 @@ for i = 1, count do
   if not skip[i] then
     local id, body, at = ARGV[from], ARGV[from + 2]
     at, first = timed(ARGV[from + 1], now, first)
+    at = times[i] or at
     if #body > big then big = #body end
     scores[size + 1], fields[size + 1] = at, id
     size = size + 2
@@ -58,7 +63,7 @@ for i = 1, count do
 end
 if size > 0 then
   -- Most tasks are new; then nothing else looks for them.
-  if call('HSET', b, unpack(fields)) * 2 < size and absent == '' then replace(all()) end
+  if call('HSET', b, unpack(fields)) * 2 < size and over == '' then replace(all()) end
   earlier(channel, message, first)
   call('ZADD', s, unpack(scores))
 end

@@ -58,6 +58,7 @@ func OptionsOf(o engine.Options) Options {
 type Setting struct {
 	When
 	OnSchedule bool `json:"on_schedule,omitempty"`
+	KeepDue    bool `json:"keep_due,omitempty"`
 	Options
 
 	// Payload is any JSON value, kept as it was written. PayloadBase64 is for anything else.
@@ -72,7 +73,7 @@ type Setting struct {
 
 // Task returns the task to be set under a key. The error wraps engine.ErrArgument.
 func (s Setting) Task(key engine.Key, ifAbsent bool) (engine.Task, error) {
-	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read(), Trace: s.Trace, OnSchedule: s.OnSchedule, Options: s.Options.Read()}
+	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read(), Trace: s.Trace, OnSchedule: s.OnSchedule, KeepDue: s.KeepDue, Options: s.Options.Read()}
 	var err error
 	if task.Due, task.After, err = s.When.Read(); err != nil {
 		return task, err
@@ -214,7 +215,7 @@ func WhenOf(due time.Time, after time.Duration) When {
 // SettingOf returns a task to be set. The payload arrives byte for byte: it is JSON in JSON only if
 // that changes nothing.
 func SettingOf(t engine.Task) Setting {
-	setting := Setting{When: WhenOf(t.Due, t.After), OnSchedule: t.OnSchedule, Options: OptionsOf(t.Options), Callback: CallbackOf(t.Callback), Trace: t.Trace}
+	setting := Setting{When: WhenOf(t.Due, t.After), OnSchedule: t.OnSchedule, KeepDue: t.KeepDue, Options: OptionsOf(t.Options), Callback: CallbackOf(t.Callback), Trace: t.Trace}
 	var compact bytes.Buffer
 	switch {
 	case len(t.Payload) == 0:

@@ -149,8 +149,13 @@ func TestBatches(t *testing.T) {
 		{"topic":"a","id":"1","after":"1h","payload":[1]},
 		{"topic":"b","id":"x/y","due":4000000000000,"payload_base64":"/wA="},
 		{"topic":"a","id":"1","after":3600000,"if_absent":true},
-		{"topic":"a","id":"/","after":"2h"}]}`)
-	require.Len(t, set.Answers, 4)
+		{"topic":"a","id":"/","after":"2h"},
+		{"topic":"b","id":"x/y","after":"1s","keep_due":true,"payload_base64":"/wA="}]}`)
+	require.Len(t, set.Answers, 5)
+	require.True(t, set.Answers[4].Changed)
+	require.Equal(t, set.Answers[1].Due, set.Answers[4].Due)
+	require.Greater(t, set.Answers[4].Version, set.Answers[1].Version)
+	require.Contains(t, s.raw(http.MethodPut, "/v1/topics/b/tasks/1", `{"after":"1s","keep_due":true}`, "If-None-Match", "*").body, "KeepDue and IfAbsent of b/1, must be one of them")
 	require.True(t, set.Answers[0].Changed)
 	require.True(t, set.Answers[3].Changed)
 	require.False(t, set.Answers[2].Changed)

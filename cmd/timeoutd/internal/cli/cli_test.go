@@ -83,6 +83,9 @@ func TestATaskFromAShell(t *testing.T) {
 	require.Regexp(t, `^orders/4711 is set for 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [+-]\d\d:\d\d, version 1; it was none\n$`, s.ok("set", "orders", "4711", "-after", "15m", "-payload", `{"n":12345678901234567890}`))
 	require.Regexp(t, `it was pending`, s.ok("set", "-due", "4000000000000", "orders", "-payload", `{"n":12345678901234567890}`, "4711"), "flags may be anywhere")
 	require.Contains(t, s.ok("set", "orders", "4711", "-if-absent"), "stays as it is: it is pending")
+	require.Contains(t, s.ok("set", "orders", "4711", "-keep-due", "-after", "1s", "-payload", `{"n":12345678901234567890}`), "is set for 2096-10-02")
+	_, _, stderr := s.run("set", "orders", "4711", "-keep-due", "-if-absent")
+	require.Contains(t, stderr, "KeepDue and IfAbsent of orders/4711, must be one of them")
 	shown := s.ok("get", "orders", "4711")
 	require.Contains(t, shown, `{"n":12345678901234567890}`)
 	require.Contains(t, shown, "orders/4711  pending")
@@ -96,7 +99,7 @@ func TestATaskFromAShell(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	s.ok("set", "orders", "traced", "-after", "1h", "-traceparent", parent)
 	require.Regexp(t, `created +20\d\d(.|\n)*calls +0\nfailures +0\n(.|\n)*trace +`+parent, s.ok("get", "orders", "traced"))
-	_, _, stderr := s.run("set", "orders", "traced", "-traceparent", "00-x")
+	_, _, stderr = s.run("set", "orders", "traced", "-traceparent", "00-x")
 	require.Contains(t, stderr, "must be as in W3C Trace Context")
 
 	s.ok("set", "orders", "own", "-due", "2099-01-02T03:04:05Z", "-retries", "-1", "-backoff", "1d", "-timeout", "2h", "-not-after", "2099-02-02T03:04:05Z", "-metadata", "customer=7", "-metadata", "region=eu=1")
