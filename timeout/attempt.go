@@ -89,9 +89,8 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	}
 	attempt := w.c.wrapped(func(ctx context.Context, task Task) error { return calls.Call(ctx, task, call) })
 	err := protect(func() error { return attempt(ctx, a.Task) })
-	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
-	case isAccepted(err), again, errors.Is(err, ErrAnswered):
+	case !Failed(err), errors.Is(err, ErrAnswered):
 		visit.leave(nil)
 	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
 		visit.leave(errNoCall)

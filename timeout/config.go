@@ -40,8 +40,8 @@ type Config struct {
 	Callers map[string]Caller
 
 	// Middleware wraps each attempt of this node at a task, by a handler or a callback: what it does before next is done before
-	// the attempt, and what it does after next after it. It sees and may change the context, the task and the error; the error
-	// that it returns is that of the attempt. The first one is the outermost. It is called with a handler when that is given to
+	// the attempt, and what it does after next after it. It sees and may change the context, the task and the error, which can be a
+	// success: see Failed. The error that it returns is that of the attempt. The first one is the outermost. It is called with a handler when that is given to
 	// Center.Handle, and at each callback. A task of Topic.Pull has its attempts elsewhere.
 	Middleware []func(next Handler) Handler
 

@@ -43,6 +43,13 @@ func isAccepted(err error) bool { return errors.Is(err, ErrAccepted) && !isPerma
 
 func isPermanent(err error) bool { return errors.Is(err, ErrPermanent) }
 
+// Failed reports whether the error of an attempt is a failure, for middleware that logs or counts. Nil is none, nor are
+// [Again] and [ErrAccepted], unless the error is Permanent, too.
+func Failed(err error) bool {
+	_, again := againDelay(err)
+	return err != nil && !again && !isAccepted(err)
+}
+
 // Permanent marks the error of an attempt as one that another attempt would meet as well: the
 // task is Dead at once, however many attempts are left. The result is ErrPermanent for errors.Is, has the text of err, and
 // errors.Is and errors.As see through it. Permanent(nil) is nil.

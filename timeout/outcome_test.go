@@ -50,6 +50,21 @@ func TestMarksOfAnErrorAreSeenThroughWrapsAndJoins(t *testing.T) {
 	}
 }
 
+func TestNotEachErrorIsAFailure(t *testing.T) {
+	for _, success := range []error{nil, timeout.Again(0), timeout.ErrAccepted, timeout.RetryAfter(timeout.ErrAccepted, time.Second)} {
+		require.False(t, timeout.Failed(success), "%v", success)
+		if success == nil {
+			continue
+		}
+		require.False(t, timeout.Failed(fmt.Errorf("outer: %w", success)))
+		require.False(t, timeout.Failed(errors.Join(io.EOF, success)))
+		require.True(t, timeout.Failed(timeout.Permanent(success)))
+	}
+	for _, failure := range []error{io.EOF, timeout.Again(-1), timeout.Uncounted(io.EOF), timeout.Answered(io.EOF), timeout.Permanent(io.EOF)} {
+		require.True(t, timeout.Failed(failure), "%v", failure)
+	}
+}
+
 func TestWhatIsNotMarkedIsAnOrdinaryFailure(t *testing.T) {
 	for _, err := range []error{nil, io.EOF, errors.Join(io.EOF, io.ErrClosedPipe), timeout.ErrAccepted} {
 		require.NotErrorIs(t, err, timeout.ErrPermanent)
