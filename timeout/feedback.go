@@ -49,8 +49,7 @@ func (c *Center) outcomeOf(ctx context.Context, topic Topic, token Token, failur
 	if err != nil {
 		return outcome, err
 	}
-	_, logs := c.engine.(engine.Log)
-	logged := logs && token.Begun != 0
+	logged := token.Begun != 0 && engine.Logs(c.engine)
 	var now time.Time
 	if schedule != nil || logged {
 		if now, err = c.engine.Now(ctx); err != nil {

@@ -224,7 +224,7 @@ func (o *options) openIndex(ctx context.Context, prefix string, log *slog.Logger
 }
 
 func (o *options) openRedis(ctx context.Context, log *slog.Logger) (opened, error) {
-	e, err := redis.Open(ctx, o.redis, redis.Config{Logger: log})
+	e, err := redis.Open(ctx, o.redis, redis.Config{Executions: o.redisExecutions, Logger: log})
 	if err != nil {
 		return opened{}, err
 	}

@@ -40,6 +40,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-memory -index":                "timeoutd: index is there together with memory or redis, must be with sqlite or database",
 		"-memory -sync":                 "timeoutd: sync is there together with memory, database or redis, must be with sqlite",
 		"-memory -redis-volatile":       "timeoutd: redis-volatile is there, must be with redis, and without database",
+		"-memory -redis-executions 7":   "timeoutd: redis-executions 7 is there, must be with redis, and without database",
 		"-etcd-user u":                  "timeoutd: etcd-user or etcd-password is there without etcd, must be with it",
 		"-etcd a:1 -etcd-user u":        "timeoutd: etcd-user and etcd-password, must be both or none",
 		"-nats-prefix a.":               `timeoutd: nats-prefix "a." is there without nats, must be with it`,

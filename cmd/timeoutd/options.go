@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
 // streamsPrefix is the default of the setting.
@@ -41,8 +43,10 @@ type options struct {
 	listen   []string // for the news of each database
 	redis    string
 
-	redisVolatile bool
-	migrate       string
+	redisVolatile   bool
+	redisExecutions int
+
+	migrate string
 
 	center timeout.Config // but what has a setting of its own here
 
@@ -113,6 +117,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "database-listen", Value: urls{&o.listen}, Arg: "urls", Help: "with database, the server itself, to listen on for what other nodes set, if database is a pooler such as PgBouncer: nobody can listen through one in transaction mode; of several databases one each, in the same order (empty: database)", Secret: true},
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
 			{Name: "redis-volatile", Value: settings.Toggle(&o.redisVolatile), Help: "the Redis may keep nothing on disk: then all tasks are gone when it ends"},
+			{Name: "redis-executions", Value: settings.Number(&o.redisExecutions), Arg: "number", Help: fmt.Sprintf("how many ended attempts of each task Redis keeps, at most %d (0: none); without a database", redis.MaxExecutions)},
 			{Name: "index", Value: settings.Toggle(&o.index), Help: "in SQLite or PostgreSQL, with a queue in memory in front: it has the keys of what is due soon, and loses nothing with the program (see the README for what it costs)"},
 			{Name: "migrate", Value: settings.Choice(&o.migrate, migrateAuto, migrateNever, migrateOnly, migratePrint), Arg: "auto|never|only|print", Help: "what to do about tables of SQLite or PostgreSQL that are missing or of an earlier version: change them, refuse to start, change them and end, or print the SQL and end; back them up before, since an earlier version refuses them then"},
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},

@@ -19,6 +19,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
 // validate checks the settings against each other. Its error names the ones in conflict.
@@ -50,6 +51,8 @@ func (o *options) checkTogether() error {
 		{o.sqlite != "" && server, fmt.Sprintf("sqlite %s is there together with database or redis, must be alone", o.sqlite)},
 		{o.index && (o.memory || o.redis != ""), "index is there together with memory or redis, must be with sqlite or database"},
 		{o.redisVolatile && (o.redis == "" || len(o.database) > 0), "redis-volatile is there, must be with redis, and without database"}, // an index may forget what it has
+		{o.redisExecutions != 0 && (o.redis == "" || len(o.database) > 0), fmt.Sprintf("redis-executions %d is there, must be with redis, and without database", o.redisExecutions)},
+		{o.redisExecutions > redis.MaxExecutions, fmt.Sprintf("redis-executions %d, must be 0 to %d", o.redisExecutions, redis.MaxExecutions)},
 		{len(o.listen) > 0 && len(o.listen) != len(o.database), fmt.Sprintf("database-listen has %d URLs and database has %d, must be one for each", len(o.listen), len(o.database))},
 		{len(o.etcd) > 0 && len(o.zookeeper) > 0, fmt.Sprintf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)},
 		{len(o.etcd) == 0 && o.etcdUser+o.etcdPassword != "", "etcd-user or etcd-password is there without etcd, must be with it"},

@@ -13,6 +13,16 @@ type Log interface {
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }
 
+// Logs reports whether an engine keeps a log of executions. An engine.Log that may be told to keep none has a method Logs that
+// says so.
+func Logs(e Engine) bool {
+	if log, ok := e.(interface{ Logs() bool }); ok {
+		return log.Logs()
+	}
+	_, ok := e.(Log)
+	return ok
+}
+
 // Execution is an ended attempt.
 type Execution struct {
 	Version int64         `json:"version"`

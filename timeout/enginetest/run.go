@@ -118,7 +118,7 @@ func (s *suite) tests() []test {
 		{"Context", testContext},
 		{"ContextEnds", testContextEnds},
 	}
-	if _, ok := s.engine.(engine.Log); ok {
+	if engine.Logs(s.engine) {
 		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogNewRun", testLogNewRun}, test{"LogOfASet", testLogOfASet})
 	}
 	if _, ok := s.engine.(engine.Waker); ok {

@@ -245,8 +245,8 @@ func testDropped(r *rig) {
 		page, err := e.List(r.ctx, dead)
 		require.NoError(r.t, err)
 		require.Empty(r.t, page.Tasks)
-		if log, ok := e.(engine.Log); ok {
-			executions, err := log.Executions(r.ctx, gone.Key(), 10)
+		if engine.Logs(e) {
+			executions, err := e.(engine.Log).Executions(r.ctx, gone.Key(), 10)
 			require.NoError(r.t, err)
 			require.Empty(r.t, executions)
 		}

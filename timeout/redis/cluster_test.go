@@ -18,7 +18,7 @@ import (
 func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 	servers := shareCluster(t)
 	open := func(t *testing.T) engine.Engine {
-		e, err := redis.Open(t.Context(), servers[1].patient(), redis.Config{})
+		e, err := redis.Open(t.Context(), servers[1].patient(), redis.Config{Executions: redis.MaxExecutions})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		return e

@@ -18,6 +18,9 @@ const (
 	defaultPrefix = "timeout"
 	defaultPoll   = 250 * time.Millisecond
 	maxPrefix     = 100
+
+	// MaxExecutions is the most of Config.Executions: a script rewrites the whole log of a task.
+	MaxExecutions = 100
 )
 
 // Config is what an engine can be told. The zero value of each field means the default.
@@ -30,6 +33,11 @@ type Config struct {
 	// engine knows. Tasks of other processes may be that late, unless Wake runs. Zero means 250ms.
 	// If it is negative, each Lease asks every partition.
 	PollInterval time.Duration
+
+	// Executions is how many ended attempts of each existing task are kept for Engine.Executions, at most
+	// MaxExecutions: the last ones. Zero means none. An engine adds to the logs as its own Config says, and deletes them
+	// with their tasks in any case.
+	Executions int
 
 	// Logger gets a line when a server begins to fail while others answer, when it fails no more, and for tasks
 	// that are lost since somebody else has deleted a part of them. Nil means slog's default.
@@ -46,6 +54,9 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	if len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}") {
 		return fmt.Errorf("%w: Prefix %.120q, must be at most %d bytes without braces", engine.ErrArgument, c.Prefix, maxPrefix)
+	}
+	if c.Executions < 0 || c.Executions > MaxExecutions {
+		return fmt.Errorf("%w: Executions %d, must be 0 to %d", engine.ErrArgument, c.Executions, MaxExecutions)
 	}
 	return nil
 }

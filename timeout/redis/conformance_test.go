@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,11 +14,16 @@ import (
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
-	open := func(t *testing.T) engine.Engine {
-		e, err := redis.Open(t.Context(), server.patient(), redis.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = e.Close() })
-		return e
+	for _, executions := range []int{0, redis.MaxExecutions} {
+		t.Run(fmt.Sprint("executions=", executions), func(t *testing.T) {
+			t.Parallel()
+			open := func(t *testing.T) engine.Engine {
+				e, err := redis.Open(t.Context(), server.patient(), redis.Config{Prefix: fmt.Sprint("log", executions), Executions: executions})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = e.Close() })
+				return e
+			}
+			enginetest.Run(t, open(t), enginetest.Options{Second: open})
+		})
 	}
-	enginetest.Run(t, open(t), enginetest.Options{Second: open})
 }

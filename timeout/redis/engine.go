@@ -17,7 +17,7 @@ import (
 const serversEvery = time.Second
 
 // Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
-// It is an engine.Waker, too. It keeps no log of executions.
+// It is an engine.Waker, too, and an engine.Log with Config.Executions.
 type Engine struct {
 	cfg   Config
 	redis *redisrun.Client
@@ -39,6 +39,7 @@ type Engine struct {
 
 var (
 	_ engine.Engine = (*Engine)(nil)
+	_ engine.Log    = (*Engine)(nil)
 	_ engine.Waker  = (*Engine)(nil)
 	_ engine.Parted = (*Engine)(nil)
 	_ engine.Peeker = (*Engine)(nil)

@@ -26,7 +26,7 @@ var lookKeys = []string{"m", "f", "d", "r"}
 var firstKeys = []string{"m", "s", "p"}
 
 // endedKeys are the keys of estimate.lua, in its order.
-var endedKeys = []string{"f", "d", "r", "b", "a"}
+var endedKeys = []string{"f", "d", "r", "b", "a", "m"}
 
 // named returns some of the partition's keys.
 func (p *partition) named(names []string) []any {

@@ -115,7 +115,7 @@ func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error 
 	wait := x.engine.redis.Wait(ctx)
 	for i := range visits {
 		v := &visits[i]
-		c := x.call(l.partitions[v.part], v.max, nextChunk(settle, v.part))
+		c := x.call(l, v.part, v.max, x.nextChunk(settle, v.part))
 		c.visit = v
 		if wait > 0 && v.clock > 0 { // and the windows are sent one after the other
 			c.Args[5] = v.clock + wait.Milliseconds()*int64(1+i/redisrun.Window)
@@ -124,7 +124,7 @@ func (x *leaseCall) round(ctx context.Context, l *layout, visits []visit) error 
 	}
 	for part := range settle {
 		for len(settle[part]) > 0 {
-			calls = append(calls, x.call(l.partitions[part], 0, nextChunk(settle, part)))
+			calls = append(calls, x.call(l, part, 0, x.nextChunk(settle, part)))
 		}
 	}
 	_ = x.engine.run(ctx, calls) // each call has an error of its own
@@ -207,15 +207,19 @@ func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool
 	return false, err
 }
 
-func nextChunk(byPart map[int][]int, part int) []int {
-	chunk := byPart[part][:min(len(byPart[part]), batchTasks)]
+func (x *leaseCall) nextChunk(byPart map[int][]int, part int) []int {
+	most := batchTasks
+	if x.engine.Logs() {
+		most = loggedTasks
+	}
+	chunk := byPart[part][:min(len(byPart[part]), most)]
 	byPart[part] = byPart[part][len(chunk):]
 	return chunk
 }
 
-func (x *leaseCall) call(at *partition, lease int, settle []int) *invocation {
+func (x *leaseCall) call(l *layout, part, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := invoke(scriptLease, at, make([]any, 6, 6+5*len(settle))...)
+	c := invoke(scriptLease, l.partitions[part], make([]any, 6, 6+5*len(settle))...)
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
@@ -224,6 +228,12 @@ func (x *leaseCall) call(at *partition, lease int, settle []int) *invocation {
 		text = text[:min(len(text), engine.MaxError)]
 		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(outcome.Due, max(outcome.After, 0)), text)
 		c.Size += len(text)
+	}
+	if x.engine.Logs() {
+		c.Args = append(c.Args, x.engine.cfg.Executions, l.retainLog())
+		for _, i := range settle {
+			c.Args = append(c.Args, told(x.ask.Settle[i]))
+		}
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, engine.CeilMillis(x.ask.Lease)
 	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, len(settle), engine.CeilMillis(x.ask.OverdueBy), 0

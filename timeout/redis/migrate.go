@@ -129,7 +129,7 @@ func (e *Engine) migrateSome(ctx context.Context, l *layout, old *partition) (mo
 			inserts = append(inserts, insert)
 		}
 		insert.Args = append(insert.Args, task...)
-		insert.Size += len(text(task[3]))
+		insert.Size += len(text(task[3])) + len(text(task[5]))
 		insert.room++
 		leave.Args = append(leave.Args, task[0])
 		leave.room++

@@ -18,6 +18,7 @@ var (
 	scriptReplay    = slotScript("replay", "allow-oom")
 	scriptGet       = slotScript("get", "no-writes")
 	scriptList      = slotScript("list", "no-writes")
+	scriptLog       = slotScript("log", "no-writes")
 	scriptCount     = slotScript("count", "no-writes")
 	scriptLease     = slotScript("lease", "allow-oom")
 	scriptExtend    = slotScript("extend", "allow-oom")

@@ -2,7 +2,7 @@
 -- what a topic says, if that is newer than what the partition knows. It deletes ended tasks after their time, and the
 -- oldest beyond the most, at most limit of each state. It returns whether there may be more to do, and how many
 -- dead ones it has deleted.
-local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain')
+local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain', 'logs')
 local refused = refusal(meta)
 if refused then return refused end
 if tonumber(ARGV[1]) > tonumber(meta[3] or 0) then
@@ -18,6 +18,7 @@ local function purge(set, retain, most)
   call('ZREM', set, unpack(ids))
   call('HDEL', b, unpack(ids))
   call('HDEL', a, unpack(ids))
+  unlog(meta[5], ids)
   if count == limit then more = 1 end
   return count
 end

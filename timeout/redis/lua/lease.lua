@@ -1,18 +1,40 @@
--- lease(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error):
+-- lease(node, lease, max, count, late, by, then for each outcome: id, lease, as, after, error;
+-- and with a log most, retain, and for each outcome told):
 -- settles leases, then leases tasks whose leases have expired and those that are due. as is "d" done,
 -- "x" dead, "p" pending, "y" and "r" the same and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error, "g" the same and the attempt not counted.
+-- most is how many attempts a log keeps, of those that ended less than retain ago. told is state, begin and length of
+-- an attempt as in a log, or empty if the log leaves it out.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
 -- a new run. A due task without a body is lost: the script forgets it and returns its id.
-local meta = call('HMGET', m, 'n', 'z', 'retain', 'paused', 'big')
+local meta = call('HMGET', m, 'n', 'z', 'retain', 'paused', 'big', 'logs')
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local present, latest = text(now), text(now - ARGV[5])
 local count, by = tonumber(ARGV[4]), tonumber(ARGV[6])
+local extra = 6 + 5 * count
+local most, logs = tonumber(ARGV[extra + 1]), {}
 local settled = {}
 if by > 0 and now > by then max = 0 end
+
+-- remember adds an attempt to the log of a task with a body.
+local function remember(id, record, body, told, failure)
+  body = body or call('HGET', b, id)
+  if not body then return end
+  local node = sub(record, 22, 22 + byte(record, 22))
+  local entry = pack('>I6', now) .. sub(body, 1, 7) .. sub(record, 8, 11) .. told .. node .. failure
+  local log, first = call('HGET', m, '\2' .. id) or '', 2
+  local kept = byte(log) or 0
+  while kept > 0 do
+    local size, ended = struct.unpack('>I2I6', log, first)
+    if kept < most and ended > now - ARGV[extra + 2] then break end
+    kept, first = kept - 1, first + 2 + size
+  end
+  logs[#logs + 1] = '\2' .. id
+  logs[#logs + 1] = string.char(kept + 1) .. sub(log, first) .. pack('>I2', #entry) .. entry
+end
 
 if count > 0 then
   local ids = {}
@@ -28,6 +50,9 @@ if count > 0 then
       seen[id] = true
       left[#left + 1] = id
       local as, failure = ARGV[base + 3], ARGV[base + 5]
+      if most and ARGV[extra + 2 + i] ~= '' and (meta[3] ~= '0' or as ~= 'd' and as ~= 'a') then
+        remember(id, record, nil, ARGV[extra + 2 + i], failure)
+      end
       if as == 'd' and meta[3] == '0' then
         forget[#forget + 1] = id
       elseif as == 'a' or as == 'f' or as == 'g' then
@@ -53,6 +78,7 @@ if count > 0 then
   if #forget > 0 then
     call('HDEL', b, unpack(forget))
     call('HDEL', a, unpack(forget))
+    unlog(meta[6], forget)
   end
   if #update > 0 then call('HSET', a, unpack(update)) end
   if #again > 0 then call('ZADD', s, unpack(again)) end
@@ -60,11 +86,14 @@ if count > 0 then
   if #dead > 0 then call('ZADD', d, unpack(dead)) end
 end
 
--- expired is the error of an attempt after the end of its lease, and the history.
-local function expired(record)
+-- expired returns the error of an attempt after the end of its lease, and the history. The log gets it, if anybody knows
+-- the attempt.
+local function expired(id, record, body)
   local _, past = split(record)
   if attempts(record) == 0 then return 'timeout: the record of its attempts is lost' .. past end
-  return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record)) .. past
+  local failure = 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record))
+  if most then remember(id, record, body, pack('>I1I8I8', 1, 0, 0), failure) end
+  return failure .. past
 end
 
 local paused = meta[4] == '1'
@@ -141,6 +170,7 @@ if max > 0 and not paused then
     if #lost > 0 then
       call('ZREM', p, unpack(lost))
       call('HDEL', a, unpack(lost))
+      unlog(meta[6], lost)
       unmark(lost)
     end
   end
@@ -153,7 +183,7 @@ if max > 0 and not paused then
       running[2 * i - 1], running[2 * i] = stop, id
       update[2 * i - 1] = id
       if i <= late then
-        update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. expired(record)
+        update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. expired(id, record, bodies[i])
       elseif record then
         update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. sub(record, 23 + byte(record, 22))
       else
@@ -165,6 +195,8 @@ if max > 0 and not paused then
   end
   bodies = {ids, scores, bodies, records}
 end
+
+if #logs > 0 then call('HSET', m, 'logs', 1, unpack(logs)) end
 
 -- What is due next, and how much is due already.
 local after, backlog = 0, 0

@@ -1,6 +1,6 @@
--- peek(limit, room): of a sealed slot the first tasks. Bodies have no more bytes than there is room, but for the first
+-- peek(limit, room): of a sealed slot the first tasks. Bodies and logs have no more bytes than there is room, but for the first
 -- one.
-local meta = call('HMGET', m, 'n', 'z')
+local meta = call('HMGET', m, 'n', 'z', 'logs')
 if not meta[1] then return 'gone' end
 if not meta[2] then return 'open' end
 local limit, room, tasks = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
@@ -9,9 +9,10 @@ for state = 1, 5 do
   for i = 1, #found, 2 do
     local id, score = found[i], found[i + 1]
     local body = call('HGET', b, id) or ''
-    room = room - #body
+    local log = meta[3] and call('HGET', m, '\2' .. id) or ''
+    room = room - #body - #log
     if room < 0 and #tasks > 0 then return {tasks} end
-    tasks[#tasks + 1] = {id, state, score, body, call('HGET', a, id) or moved(id, body, score) or ''}
+    tasks[#tasks + 1] = {id, state, score, body, call('HGET', a, id) or moved(id, body, score) or '', log}
   end
   if #tasks == limit then break end
 end

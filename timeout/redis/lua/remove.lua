@@ -1,6 +1,6 @@
 -- remove(channel, message, only, id ...): what is pending, running or dead. If only is not empty, it has
 -- for each the wanted state and version, in one byte and seven; zeros stand for any.
-local meta = call('HMGET', m, 'n', 'z', 'retain', 'marks')
+local meta = call('HMGET', m, 'n', 'z', 'retain', 'marks', 'logs')
 local refused = refusal(meta)
 if refused then return refused end
 local only, ids, now = ARGV[3], {}, clock()
@@ -43,6 +43,7 @@ unmark(leave[1])
 if #gone > 0 then
   call('HDEL', b, unpack(gone))
   call('HDEL', a, unpack(gone))
+  unlog(meta[5], gone)
 end
 if #ended > 0 then
   call('ZADD', r, unpack(ended))

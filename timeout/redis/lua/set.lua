@@ -1,6 +1,7 @@
 -- set(channel, message, over, first, id, time, body ...): over has a byte for each task, 1 if it is to be set only
--- where there is none, and 2 if a waiting one keeps its time. Empty means that all are 0. first is the earliest time but for relative ones, or empty.
-local meta = call('HMGET', m, 'n', 'z')
+-- where there is none, and 2 if a waiting one keeps its time. Empty means that all are 0. first is
+-- the earliest time but for relative ones, or empty.
+local meta = call('HMGET', m, 'n', 'z', 'logs')
 local refused = refusal(meta)
 if refused then return refused end
 local now, channel, message, over = clock(), ARGV[1], ARGV[2], ARGV[3]
@@ -66,6 +67,11 @@ if size > 0 then
   if call('HSET', b, unpack(fields)) * 2 < size and over == '' then replace(all()) end
   earlier(channel, message, first)
   call('ZADD', s, unpack(scores))
+end
+if meta[3] then -- also that of a task deleted by a process that knows no logs
+  local ids = {}
+  for i = 1, size, 2 do ids[#ids + 1] = fields[i] end
+  unlog(meta[3], ids)
 end
 if big > 4096 then call('HSET', m, 'big', 1) end
 return {now, version, table.concat(was), kept}

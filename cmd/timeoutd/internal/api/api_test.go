@@ -755,15 +755,21 @@ func TestExecutions(t *testing.T) {
 	eventually(t, func() bool { return get[wire.Task](s, "/v1/topics/t/tasks/a").State == timeout.Dead }, "it is dead")
 	a := s.raw(http.MethodGet, "/v1/topics/t/tasks/a/executions?limit=5", "")
 	s.validate(http.MethodGet, "/v1/topics/t/tasks/a/executions?limit=5", "", nil, a)
-	if a.status == http.StatusNotImplemented {
-		require.Contains(t, a.problem(t).Detail, "not supported by this engine")
-		return
-	}
 	var log wire.Executions
 	read(t, a.body, &log)
 	require.Len(t, log.Executions, 1)
 	require.Equal(t, timeout.Dead, log.Executions[0].As)
 	require.Equal(t, "it is broken", log.Executions[0].Error)
+}
+
+type unlogged struct{ engine.Engine }
+
+func TestAnEngineWithoutALogNamesTheSettingForOne(t *testing.T) {
+	s := startOn(t, unlogged{newEngine(t)}, Config{})
+	a := s.raw(http.MethodGet, "/v1/topics/t/tasks/a/executions", "")
+	s.validate(http.MethodGet, "/v1/topics/t/tasks/a/executions", "", nil, a)
+	require.Equal(t, http.StatusNotImplemented, a.status)
+	require.Contains(t, a.problem(t).Detail, "redis-executions is 0")
 }
 
 // The payloads of an answer are limited.

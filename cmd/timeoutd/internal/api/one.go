@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -138,5 +139,8 @@ func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request, key tim
 		return err
 	}
 	all, err := h.center.Executions(r.Context(), key, cmp.Or(limit, 100))
+	if errors.Is(err, timeout.ErrUnsupported) { // only Redis can be told so
+		return problem(http.StatusNotImplemented, "this server keeps no executions: redis-executions is 0, must be more")
+	}
 	return answer(w, wire.Executions{Executions: wire.Each(all, wire.ExecutionOf)}, err)
 }

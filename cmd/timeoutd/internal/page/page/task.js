@@ -59,7 +59,7 @@ async function attempts(key) {
     return all.length ? all.map((e) => h("tr", {}, h("td", { class: "faint" }, date(e.started)), h("td", {}, `attempt ${e.attempt}`), h("td", {}, e.as),
       h("td", { class: "n faint" }, e.took), h("td", { class: "faint" }, e.node), h("td", { class: "error", title: e.error || false }, e.error || ""))) : line("None has ended.");
   } catch (e) {
-    return line(e.status === 501 ? "This engine keeps no log of attempts." : e.message);
+    return line(e.message);
   }
 }
 
