@@ -55,7 +55,7 @@ const searchTime = time.Second
 
 // Executions returns the ended attempts of a task, the latest first, at most limit and not more
 // than MaxPage. Attempts that a node cut off at its own end were handed back, and are not among
-// them. It returns ErrUnsupported if the engine is no Log.
+// them. It returns ErrUnsupported if the engine is no Log, or keeps none.
 func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]Execution, error) {
 	return checked(c, Key.Check, []Key{key}, func() ([]Execution, error) {
 		log, ok := c.engine.(engine.Log)

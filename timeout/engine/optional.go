@@ -9,7 +9,7 @@ import (
 type Log interface {
 	// Executions returns the ended attempts of a task since its set, the latest first, at most limit. They stay
 	// through moves, replays and new runs, for as long as Topic.RetainLog says. Like Task.Calls the log leaves out
-	// those handed back, and without Topic.Retain the successful ones.
+	// those handed back, and without Topic.Retain the successful ones. An engine may keep only the last ones.
 	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
 }
 

@@ -19,7 +19,7 @@ const (
 	defaultPoll   = 250 * time.Millisecond
 	maxPrefix     = 100
 
-	// MaxExecutions is the most of Config.Executions: a script rewrites the whole log of a task.
+	// MaxExecutions is the most of Config.Executions.
 	MaxExecutions = 100
 )
 
@@ -34,9 +34,9 @@ type Config struct {
 	// If it is negative, each Lease asks every partition.
 	PollInterval time.Duration
 
-	// Executions is how many ended attempts of each existing task are kept for Engine.Executions, at most
-	// MaxExecutions: the last ones. Zero means none. An engine adds to the logs as its own Config says, and deletes them
-	// with their tasks in any case.
+	// Executions is how many ended attempts of each existing task are kept for Engine.Executions: the last ones, at
+	// most MaxExecutions, and fewer if they have more than 16 KiB, since each attempt rewrites the log of its task. Zero
+	// means none. An engine adds to the logs as its own Config says, and deletes them with their tasks in any case.
 	Executions int
 
 	// Logger gets a line when a server begins to fail while others answer, when it fails no more, and for tasks

@@ -13,7 +13,7 @@
 // id. Each partition has keys of its own, with a hash tag. So all of them are on one server,
 // and a script changes them at once: five sorted sets of ids by state, scored with a time; a hash
 // of bodies; one of attempts, for tasks with a lease now or before; and one of the partition's own
-// fields. A script handles at most 256 tasks. Without a Cluster, one run of it can be about several
+// fields, with the logs of executions if Config.Executions is set. A script handles at most 256 tasks. Without a Cluster, one run of it can be about several
 // partitions, and then about 128 tasks at most. Redis's own clock decides what is due.
 //
 // More slots are a mask over the partitions, and move nothing. Slot s of a topic with p partitions is about partition s mod p. So
@@ -30,6 +30,12 @@
 //
 // A Cluster has the records of the topics on one master, and copies of them on the others. Without
 // the record of a topic nobody finds its keys. If it is lost, the copies bring it back.
+//
+// # Executions
+//
+// With Config.Executions a log has the last attempts of each task: what Engine.Executions returns. An attempt has about 50
+// bytes, and its error. Engines with different settings may share a Redis. Those of a version before delete tasks without
+// their logs. Such a log goes with the next set of the same id, or with its topic.
 //
 // # If memory is short
 //

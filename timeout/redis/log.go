@@ -10,14 +10,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// loggedTasks is how many tasks a script settles with a log. It reads and writes their logs, and reads their bodies.
+// loggedTasks is how many tasks a script settles with a log: it rewrites their logs, and reads their bodies. lease.lua has the
+// same bound for leases that have ended.
 const loggedTasks = 64
 
 // Logs reports whether the engine keeps a log of executions. Without Config.Executions it keeps none.
 func (e *Engine) Logs() bool { return e.cfg.Executions > 0 }
 
 // Executions is engine.Log's. It returns at most the last Config.Executions attempts of a task. If that is zero, the error wraps
-// ErrUnsupported. A task deleted without its log by a process of an earlier version has none.
+// ErrUnsupported. Attempts older than Topic.RetainLog are left out, as far as this engine has heard of it: others tell at the
+// next Maintain.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) (log []engine.Execution, err error) {
 	if !e.Logs() {
 		return nil, fmt.Errorf("%w: a log of executions: Executions of redis.Config is 0, must be 1 to %d", engine.ErrUnsupported, MaxExecutions)

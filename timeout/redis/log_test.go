@@ -100,6 +100,26 @@ func TestALogKeepsTheLastAttempts(t *testing.T) {
 	}
 }
 
+// A script rewrites the logs of many tasks: none may be large.
+func TestALogOfLongErrorsKeepsFewerAttempts(t *testing.T) {
+	t.Parallel()
+	e := logs(t, sharedServer(t), redis.MaxExecutions)
+	for i := range 40 {
+		fail(t, e, fmt.Sprintf("%d %s", i, strings.Repeat("e", engine.MaxError)), "1")
+	}
+	log := executions(t, e, "1")
+	require.Greater(t, len(log), 12)
+	require.Less(t, len(log), 20)
+	for i, x := range log {
+		require.Equal(t, 40-i, x.Attempt)
+	}
+	require.Less(t, sharedServer(t).client(t).HStrLen(ctx, fieldsKey(e), "\x021").Val(), int64(17<<10))
+	for i := range redis.MaxExecutions {
+		fail(t, e, fmt.Sprint(i), "1")
+	}
+	require.Equal(t, "0", executions(t, e, "1")[redis.MaxExecutions-1].Error, "short ones take their places")
+}
+
 // Nodes may have different settings: a log follows the last one that added to it.
 func TestEachEngineKeepsAsManyAttemptsAsItIsTold(t *testing.T) {
 	t.Parallel()
@@ -202,15 +222,20 @@ func TestManyAttemptsAreLoggedInOneCall(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
+	for count := 0; count < len(tasks); {
+		count += len(leaseBatch(t, e, engine.Ask{Max: len(tasks) - count, Lease: time.Second}).Leased)
+	}
+	time.Sleep(time.Second)
 	var outcomes []engine.Outcome
 	for len(outcomes) < len(tasks) {
 		for _, leased := range leaseBatch(t, e, engine.Ask{Max: len(tasks)}).Leased {
+			require.True(t, leased.Again)
 			outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Pending, After: time.Hour, Error: leased.ID})
 		}
 	}
 	require.NotContains(t, leaseBatch(t, e, engine.Ask{Settle: outcomes}).Settled, false)
 	for _, task := range tasks {
-		require.Equal(t, []string{task.ID}, errorsOf(executions(t, e, task.ID)))
+		require.Equal(t, []string{task.ID, engine.LeaseEnded("node-1", 1)}, errorsOf(executions(t, e, task.ID)))
 	}
 }
 

@@ -276,7 +276,7 @@ export interface paths {
         };
         /**
          * The attempts of a task that have ended, the latest first
-         * @description Those that were cut off as a node ended were handed back, and are not in the list. 501 where the engine keeps no log.
+         * @description Those that were cut off as a node ended were handed back, and are not in the list. 501 on Redis without -redis-executions, which keeps the last ones.
          */
         get: operations["listExecutions"];
         put?: never;

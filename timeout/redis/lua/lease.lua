@@ -3,7 +3,7 @@
 -- settles leases, then leases tasks whose leases have expired and those that are due. as is "d" done,
 -- "x" dead, "p" pending, "y" and "r" the same and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error, "g" the same and the attempt not counted.
--- most is how many attempts a log keeps, of those that ended less than retain ago. told is state, begin and length of
+-- most is how many attempts a log keeps, in about 16 KiB, of those that ended less than retain ago. told is state, begin and length of
 -- an attempt as in a log, or empty if the log leaves it out.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
@@ -29,7 +29,7 @@ local function remember(id, record, body, told, failure)
   local kept = byte(log) or 0
   while kept > 0 do
     local size, ended = struct.unpack('>I2I6', log, first)
-    if kept < most and ended > now - ARGV[extra + 2] then break end
+    if kept < most and #log - first + #entry < 16384 and ended > now - ARGV[extra + 2] then break end
     kept, first = kept - 1, first + 2 + size
   end
   logs[#logs + 1] = '\2' .. id
@@ -110,7 +110,7 @@ if max > 0 and not paused then
     end
   end
 
-  local over = call('ZRANGE', p, '-inf', latest, 'BYSCORE', 'LIMIT', '0', ARGV[3])
+  local over = call('ZRANGE', p, '-inf', latest, 'BYSCORE', 'LIMIT', '0', most and math.min(max, 64) or ARGV[3])
   local scores = {}
   if #over > 0 then
     local found = call('HMGET', a, unpack(over))
