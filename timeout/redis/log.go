@@ -48,7 +48,7 @@ func (k kept) retainLog() int64 { return engine.CeilMillis(k.Topic.WithDefaults(
 func told(outcome engine.Outcome) string {
 	as := outcome.As
 	switch outcomeCode(outcome) {
-	case "r", "y":
+	case "r", "y", "g":
 		return ""
 	case "a":
 		as = engine.Done
