@@ -18,8 +18,7 @@ const loggedTasks = 64
 func (e *Engine) Logs() bool { return e.cfg.Executions > 0 }
 
 // Executions is engine.Log's. It returns at most the last Config.Executions attempts of a task. If that is zero, the error wraps
-// ErrUnsupported. Attempts older than Topic.RetainLog are left out, as far as this engine has heard of it: others tell at the
-// next Maintain.
+// ErrUnsupported. A Topic.RetainLog set by another process counts from the next Maintain on, at the latest.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) (log []engine.Execution, err error) {
 	if !e.Logs() {
 		return nil, fmt.Errorf("%w: a log of executions: Executions of redis.Config is 0, must be 1 to %d", engine.ErrUnsupported, MaxExecutions)

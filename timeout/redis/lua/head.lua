@@ -129,8 +129,8 @@ end
 
 -- The log of a task is in m, too, under its id after a byte 2, since another key would cost each call more: a byte with
 -- the number of attempts, then each, the oldest first. An attempt is the size of the rest (2), when it ended (6),
--- version (7), attempt (4), state (1), when it began in us (8), how long it took in ns (8), node (1 byte of length
--- before it), error. Field logs of m says that there ever was one.
+-- version (7), attempt (4), state (1), when it began in microseconds (8), how long it took in nanoseconds (8), node
+-- (1 byte of length before it), error. Field logs of m says that there ever was one.
 -- unlog deletes logs of tasks. logs is that field.
 local function unlog(logs, ids)
   if not logs or #ids == 0 then return end

@@ -3,8 +3,8 @@
 -- settles leases, then leases tasks whose leases have expired and those that are due. as is "d" done,
 -- "x" dead, "p" pending, "y" and "r" the same and the attempt not counted, "a" pending as if just set, "f" the
 -- same with an error, "g" the same and the attempt not counted.
--- most is how many attempts a log keeps, in about 16 KiB, of those that ended less than retain ago. told is state, begin and length of
--- an attempt as in a log, or empty if the log leaves it out.
+-- most is how many attempts a log keeps, in about 16 KiB, of those that ended less than retain ago. told is the state,
+-- begin and length of an attempt, as a log has them, or empty if the log leaves it out.
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
 -- a new run. A due task without a body is lost: the script forgets it and returns its id.
