@@ -66,8 +66,8 @@ func (h *held) Extend(ctx context.Context, tokens []timeout.Token, lease time.Du
 	return through(h, kept, err)
 }
 
-func (h *held) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
-	topic, err := h.Engine.SetTopic(ctx, topic, onlyNew)
+func (h *held) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool, was ...timeout.Topic) (timeout.Topic, error) {
+	topic, err := h.Engine.SetTopic(ctx, topic, onlyNew, was...)
 	return through(h, topic, err)
 }
 
@@ -76,8 +76,8 @@ func (h *held) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	return through(h, topics, err)
 }
 
-func (h *held) Pause(ctx context.Context, topic string, paused bool) (timeout.Topic, error) {
-	kept, err := h.Engine.Pause(ctx, topic, paused)
+func (h *held) Pause(ctx context.Context, topic string, paused bool, until time.Time) (timeout.Topic, error) {
+	kept, err := h.Engine.Pause(ctx, topic, paused, until)
 	return through(h, kept, err)
 }
 

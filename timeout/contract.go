@@ -77,6 +77,9 @@ var (
 	// ErrConflict is the error for a change that an existing topic can't make.
 	ErrConflict = engine.ErrConflict
 
+	// ErrChanged is the error of Center.ChangeTopicIf if the topic is not as it was. It wraps ErrConflict.
+	ErrChanged = engine.ErrChanged
+
 	// ErrUnsupported is the error for a call that this engine does not support.
 	ErrUnsupported = engine.ErrUnsupported
 

@@ -168,7 +168,7 @@ func (c *Center) meet(tasks ...Task) {
 func (w *worker) restrain(now time.Time) (until time.Time) {
 	h, leases := &w.hold, leaseAny
 	switch {
-	case h.own(now) || w.topic.Pull || w.topic.Paused:
+	case h.own(now) || w.topic.Pull || awaitsResume(w.topic):
 	case h.stranded.lasts(now, 0), h.unable && w.unbegun():
 		leases = leaseNone
 	case h.unable:

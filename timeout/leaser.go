@@ -91,11 +91,15 @@ func (l *leaser) adopt(topic Topic) {
 			l.c.cfg.Logger.Error("timeout: this node can't read the schedule of a topic, and runs none of its tasks", "topic", l.name, "err", l.unread)
 		}
 	}
-	if topic.Every != l.topic.Every || topic.Paused != l.topic.Paused {
+	if topic.Every != l.topic.Every || topic.Paused != l.topic.Paused || !topic.PausedUntil.Equal(l.topic.PausedUntil) {
 		l.lookNow()
 	}
 	l.topic = topic
 }
+
+// awaitsResume reports whether a topic is paused until somebody resumes it. Any other pause is the engine's to judge: it leases
+// nothing before the end, and says when that is.
+func awaitsResume(topic Topic) bool { return topic.Paused && topic.PausedUntil.IsZero() }
 
 // setRate sets how many tasks are leased in a second. l.mu must be held.
 func (l *leaser) setRate(perSecond float64, now time.Time) {

@@ -187,9 +187,9 @@ type slowToSet struct {
 	wait time.Duration
 }
 
-func (s *slowToSet) SetTopic(ctx context.Context, topic engine.Topic, absent bool) (engine.Topic, error) {
+func (s *slowToSet) SetTopic(ctx context.Context, topic engine.Topic, absent bool, was ...engine.Topic) (engine.Topic, error) {
 	time.Sleep(s.wait)
-	return s.Engine.SetTopic(ctx, topic, absent)
+	return s.Engine.SetTopic(ctx, topic, absent, was...)
 }
 
 func TestOfTwoChangesOfAScheduleAtOnceNoTaskWaitsByTheOneThatLost(t *testing.T) {

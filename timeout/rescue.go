@@ -14,7 +14,7 @@ func (w *worker) rescueWait() time.Duration { return w.topic.Lease/2 + jitter(w.
 
 // spare returns how many tasks of other nodes could begin at once. w.mu must be held.
 func (w *worker) spare(now time.Time) int {
-	if w.stopping || w.topic.Paused || w.unread != nil || w.hold.leases != leaseAny || w.isFull() || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
+	if w.stopping || awaitsResume(w.topic) || w.unread != nil || w.hold.leases != leaseAny || w.isFull() || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
 		return 0
 	}
 	spare := w.places - w.workers - w.asked()

@@ -55,7 +55,7 @@ func (w *worker) share(p *part, room int, now time.Time) int {
 
 // wants is room without the limit of Topic.Rate. w.mu must be held.
 func (w *worker) wants() int {
-	if w.stopping || w.topic.Paused || w.stuck || w.hold.leases == leaseNone || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
+	if w.stopping || awaitsResume(w.topic) || w.stuck || w.hold.leases == leaseNone || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
 	limit := w.limit

@@ -25,7 +25,7 @@ type TopicChange struct {
 }
 
 // ChangeTopic makes or changes a topic, for all nodes; they know of it within a third of their
-// TTL. An existing topic keeps its Paused. See Engine.SetTopic for errors.
+// TTL. An existing topic keeps its pause. See Engine.SetTopic for errors.
 //
 // With another Every, tasks that wait for a time of the schedule before move to one of the new
 // schedule, a page of the list at a time. They are those that have run and wait for their next run, and
@@ -41,15 +41,29 @@ func (c *Center) ChangeTopic(ctx context.Context, topic Topic) (TopicChange, err
 	return c.changeTopic(ctx, topic, true)
 }
 
-// changeTopic is ChangeTopic. If it does not look, Was is zero, and no task moves.
-func (c *Center) changeTopic(ctx context.Context, topic Topic, look bool) (TopicChange, error) {
+// ChangeTopicIf is ChangeTopic for a topic that still is as was, as another call has returned it. Otherwise it changes nothing,
+// and the error is ErrChanged: read the topic again. So of two changes at the same time, on different nodes, none is lost. The
+// pause changes, too. A zero was means that there must be no such topic.
+func (c *Center) ChangeTopicIf(ctx context.Context, was, topic Topic) (TopicChange, error) {
+	if !topic.PausedUntil.IsZero() && !topic.PausedUntil.Equal(was.PausedUntil) {
+		if err := c.checkUntil(ctx, topic.Name, topic.PausedUntil); err != nil {
+			return TopicChange{}, err
+		}
+	}
+	return c.changeTopic(ctx, topic, false, was)
+}
+
+// changeTopic is ChangeTopic, or with was ChangeTopicIf. If it neither has was nor looks, Was is zero, and no task moves.
+func (c *Center) changeTopic(ctx context.Context, topic Topic, look bool, was ...Topic) (TopicChange, error) {
 	return checked(c, c.checkTopic, []Topic{topic}, func() (change TopicChange, err error) {
-		if look {
+		if len(was) > 0 {
+			change.Was = was[0]
+		} else if look {
 			if change.Was, err = c.readTopic(ctx, topic.Name); err != nil && !errors.Is(err, ErrNotFound) {
 				return TopicChange{}, err
 			}
 		}
-		if change.Topic, err = c.engine.SetTopic(ctx, topic, false); err != nil {
+		if change.Topic, err = c.engine.SetTopic(ctx, topic, false, was...); err != nil {
 			return TopicChange{}, err
 		}
 		c.learn(change.Topic)
@@ -109,14 +123,39 @@ func topicOf(topics []Topic, name string) (Topic, error) {
 
 // Pause makes a topic accept tasks and run none, on all nodes. After it has returned no task is
 // leased; running tasks go on. Resume ends the pause.
-func (c *Center) Pause(ctx context.Context, topic string) error { return c.pause(ctx, topic, true) }
+func (c *Center) Pause(ctx context.Context, topic string) error {
+	return c.pause(ctx, topic, true, time.Time{})
+}
+
+// PauseUntil is Pause with an end: at that time by the engine's clock, tasks run again, even if nobody calls anything. The time
+// must be later than the present. The last call of Pause, PauseUntil or Resume counts.
+func (c *Center) PauseUntil(ctx context.Context, topic string, until time.Time) error {
+	if err := c.checkUntil(ctx, topic, until); err != nil {
+		return err
+	}
+	return c.pause(ctx, topic, true, until)
+}
+
+// checkUntil returns an error if no pause of a topic can end then.
+func (c *Center) checkUntil(ctx context.Context, topic string, until time.Time) error {
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if until.After(now) {
+		return engine.CheckDue(until)
+	}
+	return fmt.Errorf("%w: pause of topic %s until %v, must be after the engine's present time %v", ErrArgument, topic, until, now)
+}
 
 // Resume ends a Pause.
-func (c *Center) Resume(ctx context.Context, topic string) error { return c.pause(ctx, topic, false) }
+func (c *Center) Resume(ctx context.Context, topic string) error {
+	return c.pause(ctx, topic, false, time.Time{})
+}
 
-func (c *Center) pause(ctx context.Context, name string, paused bool) error {
+func (c *Center) pause(ctx context.Context, name string, paused bool, until time.Time) error {
 	_, err := checked(c, engine.CheckTopic, []string{name}, func() (Topic, error) {
-		kept, err := c.engine.Pause(ctx, name, paused)
+		kept, err := c.engine.Pause(ctx, name, paused, until)
 		if err == nil {
 			c.learn(kept)
 			c.look()

@@ -103,9 +103,9 @@ func (e *slowTopics) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	return e.Engine.Topics(ctx)
 }
 
-func (e *slowTopics) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+func (e *slowTopics) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool, was ...timeout.Topic) (timeout.Topic, error) {
 	time.Sleep(10 * time.Millisecond)
-	return e.Engine.SetTopic(ctx, topic, onlyNew)
+	return e.Engine.SetTopic(ctx, topic, onlyNew, was...)
 }
 
 // The center looks at many new topics together, made in a batch or one by one: a look for each would

@@ -27,16 +27,21 @@ import (
 // answers: the engine has copies.
 type Engine interface {
 	// SetTopic makes a topic, or changes all settings of an existing one, with two exceptions.
-	// Slots of zero leaves the number of slots as it is. Paused counts for a new topic only, so
+	// Slots of zero leaves the number of slots as it is. The pause counts for a new topic only, so
 	// changing another setting neither pauses nor resumes the topic. With onlyNew an existing
 	// topic stays as it is. SetTopic returns the topic as it is kept now, with the defaults
 	// filled in. Fewer slots than the topic has are ErrConflict, and more slots than
 	// GlobalConcurrency are ErrArgument: see Topic.In.
-	SetTopic(ctx context.Context, topic Topic, onlyNew bool) (Topic, error)
+	//
+	// With was, which is one topic at most, SetTopic changes a topic only if it still is as was, as a call has returned
+	// it, and otherwise returns ErrChanged. Nobody changes it in between. So the pause counts, too. A zero was means that
+	// there must be no such topic.
+	SetTopic(ctx context.Context, topic Topic, onlyNew bool, was ...Topic) (Topic, error)
 
-	// Pause pauses or resumes a topic and changes nothing else. It returns the topic as it is
-	// kept now, or ErrNotFound if there is no such topic.
-	Pause(ctx context.Context, topic string, paused bool) (Topic, error)
+	// Pause pauses a topic until a time, or with a zero one until somebody resumes it. Without paused it resumes the
+	// topic. It changes nothing else. It returns the topic as it is kept now, or ErrNotFound if there is no such topic.
+	// A pause until a time before the present has ended.
+	Pause(ctx context.Context, topic string, paused bool, until time.Time) (Topic, error)
 
 	// Topics returns all topics, by name.
 	Topics(ctx context.Context) ([]Topic, error)
@@ -348,7 +353,7 @@ type Batch struct {
 
 	// Next is when a task is next due in these slots, as far as this call has seen. It is not
 	// after Now if more tasks are due at once, and zero if none waits. A Waker may leave out
-	// tasks that it will wake for. Next means nothing if Ask.OverdueBy was not zero or Ask.Max was zero. It
-	// is zero if the topic is paused.
+	// tasks that it will wake for. Next means nothing if Ask.OverdueBy was not zero or Ask.Max was zero. If the
+	// topic is paused, it is Topic.PausedUntil.
 	Next time.Time
 }

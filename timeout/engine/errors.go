@@ -1,6 +1,9 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrArgument is the error for an argument out of range. The error wrapping it names the
@@ -16,6 +19,9 @@ var (
 	// ErrConflict is the error for a change that an existing topic can't make: its number of
 	// slots can grow and not shrink.
 	ErrConflict = errors.New("timeout: conflict")
+
+	// ErrChanged is the error for a change on condition if the topic is not as the condition says. It wraps ErrConflict.
+	ErrChanged = fmt.Errorf("%w with a change by somebody else", ErrConflict)
 
 	// ErrForged is the error for a Token with a Proof by nobody who may make one: see
 	// timeout.Config.FeedbackKeys.

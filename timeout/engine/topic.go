@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -108,6 +110,10 @@ type Topic struct {
 	// Paused topics accept tasks and run none: Lease only settles leases. The field counts for a new
 	// topic only: Pause and Resume change an existing one.
 	Paused bool `json:"paused,omitempty"`
+
+	// PausedUntil is when the pause of a Paused topic ends by itself, by the engine's clock, in whole milliseconds. Then
+	// both fields are zero. Zero means that somebody has to resume the topic.
+	PausedUntil time.Time `json:"paused_until,omitzero"`
 }
 
 // The defaults of a Topic.
@@ -167,17 +173,50 @@ func (t Topic) Clone() Topic {
 	return t
 }
 
-// In returns the topic as it is kept in place of an earlier one: with its Paused, its Slots if there
-// are none, and defaults. The error wraps ErrConflict or ErrArgument. It is for engines.
-func (t Topic) In(place Topic) (Topic, error) {
-	t.Slots, t.Paused = cmp.Or(t.Slots, place.Slots), place.Paused
-	if t.Slots < place.Slots {
-		return place, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", ErrConflict, t.Slots, t.Name, place.Slots)
+// At returns the topic at a moment, in milliseconds since the epoch: without a pause that has ended. It is for engines.
+func (t Topic) At(now int64) Topic {
+	if t.PausedUntil.IsZero() {
+		return t
+	}
+	until := Millis(t.PausedUntil)
+	if t.PausedUntil = time.UnixMilli(until); until <= now || !t.Paused {
+		t.Paused, t.PausedUntil = false, time.Time{}
+	}
+	return t
+}
+
+// In returns the topic as it is kept in place of an earlier one, which has no name if there is none, and whether that is a
+// change. It is SetTopic with the same onlyNew and was, at now in milliseconds. The error wraps ErrConflict or ErrArgument. It
+// is for engines.
+func (t Topic) In(place Topic, now int64, onlyNew bool, was ...Topic) (kept Topic, changes bool, err error) {
+	place = place.At(now)
+	if onlyNew && place.Name != "" {
+		return place, false, nil
+	}
+	if t.Slots = cmp.Or(t.Slots, place.Slots); len(was) == 0 && place.Name != "" {
+		t.Paused, t.PausedUntil = place.Paused, place.PausedUntil
+	}
+	kept = t.WithDefaults().At(now)
+	switch {
+	case len(was) > 0 && !was[0].equal(place):
+		return place, false, fmt.Errorf("%w: topic %s is not as it was: read it again", ErrChanged, t.Name)
+	case t.Slots < place.Slots:
+		return place, false, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", ErrConflict, t.Slots, t.Name, place.Slots)
 	}
 	if err := t.checkSlots(); err != nil {
-		return place, err
+		return place, false, err
 	}
-	return t.WithDefaults(), nil
+	return kept, true, nil
+}
+
+// equal compares two topics as they are kept. Those without a name are equal.
+func (t Topic) equal(other Topic) bool {
+	if t.Name == "" || other.Name == "" {
+		return t.Name == other.Name
+	}
+	a, _ := json.Marshal(t.At(0)) // times are in one zone then
+	b, _ := json.Marshal(other.At(0))
+	return bytes.Equal(a, b)
 }
 
 // Asked returns the existing ones of the slots of an Ask, in order and each once. Nil means all. It is
@@ -243,6 +282,12 @@ func (t Topic) Check() error {
 	}
 	if t.Pull && (t.GlobalConcurrency != 0 || t.GlobalRate != 0) { // any node leases from all slots
 		return fmt.Errorf("%w: Pull of topic %s together with GlobalConcurrency %d and GlobalRate %v, must be without them", ErrArgument, t.Name, t.GlobalConcurrency, t.GlobalRate)
+	}
+	if err := CheckDue(t.PausedUntil); err != nil {
+		return fmt.Errorf("PausedUntil of topic %s: %w", t.Name, err)
+	}
+	if !t.PausedUntil.IsZero() && !t.Paused {
+		return fmt.Errorf("%w: PausedUntil %v of topic %s without Paused, must be with it", ErrArgument, t.PausedUntil, t.Name)
 	}
 	if t.Callback == nil {
 		return nil

@@ -18,7 +18,7 @@ func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx con
 			_, err := e.SetTopic(ctx, engine.Topic{Name: r.topic}, false)
 			return err
 		},
-		"Pause":     func(ctx context.Context) error { _, err := e.Pause(ctx, r.topic, true); return err },
+		"Pause":     func(ctx context.Context) error { _, err := e.Pause(ctx, r.topic, true, time.Time{}); return err },
 		"Topics":    func(ctx context.Context) error { _, err := e.Topics(ctx); return err },
 		"DropTopic": func(ctx context.Context) error { return e.DropTopic(ctx, r.topic) },
 		"Count":     func(ctx context.Context) error { _, err := e.Count(ctx, r.topic); return err },

@@ -285,7 +285,7 @@ func testPaused(r *rig) {
 		for n := range rounds {
 			var err error
 			if i == 0 {
-				_, err = r.second.Pause(r.ctx, r.topic, n%2 == 0)
+				_, err = r.second.Pause(r.ctx, r.topic, n%2 == 0, time.Time{})
 			} else {
 				_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: r.topic, Concurrency: n + 1}, false)
 			}
@@ -299,7 +299,7 @@ func testPaused(r *rig) {
 	require.Equal(r.t, rounds, last.Concurrency)
 
 	none := unique("none")
-	_, err := r.engine.Pause(r.ctx, none, true)
+	_, err := r.engine.Pause(r.ctx, none, true, time.Time{})
 	require.ErrorIs(r.t, err, engine.ErrNotFound)
 	require.Contains(r.t, err.Error(), none)
 }

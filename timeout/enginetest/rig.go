@@ -48,10 +48,16 @@ func (r *rig) make(topic engine.Topic) engine.Topic {
 // pause pauses the topic, or resumes it.
 func (r *rig) pause(paused bool) {
 	r.t.Helper()
-	topic, err := r.engine.Pause(r.ctx, r.topic, paused)
-	require.NoError(r.t, err)
+	topic := r.pauseUntil(paused, time.Time{})
 	require.Equal(r.t, paused, topic.Paused)
 	require.Equal(r.t, topic, r.find(r.topic))
+}
+
+func (r *rig) pauseUntil(paused bool, until time.Time) engine.Topic {
+	r.t.Helper()
+	topic, err := r.engine.Pause(r.ctx, r.topic, paused, until)
+	require.NoError(r.t, err)
+	return topic
 }
 
 func (r *rig) key(id string) engine.Key { return engine.Key{Topic: r.topic, ID: id} }

@@ -103,6 +103,8 @@ func (s *suite) tests() []test {
 		{"Order", testOrder},
 		{"Times", testTimes},
 		{"Paused", testPaused},
+		{"PausedUntil", testPausedUntil},
+		{"ChangedIf", testChangedIf},
 		{"List", testList},
 		{"ListUnderChange", testListUnderChange},
 		{"ListOfLargeTasks", testListLarge},

@@ -307,8 +307,8 @@ func (e *Engine) drop(ctx context.Context, keys []engine.Key) {
 }
 
 // SetTopic implements engine.Engine. If the index can't be told, the next load mends it.
-func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	kept, err := e.Primary.SetTopic(ctx, topic, onlyNew)
+func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
+	kept, err := e.Primary.SetTopic(ctx, topic, onlyNew, was...)
 	if err != nil {
 		return kept, err
 	}

@@ -112,8 +112,8 @@ func (g *guard) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return ask(ctx, g, g.timeout, g.Engine.Topics)
 }
 
-func (g *guard) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	return ask(ctx, g, longer*g.timeout, func(ctx context.Context) (engine.Topic, error) { return g.Engine.SetTopic(ctx, topic, onlyNew) })
+func (g *guard) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
+	return ask(ctx, g, longer*g.timeout, func(ctx context.Context) (engine.Topic, error) { return g.Engine.SetTopic(ctx, topic, onlyNew, was...) })
 }
 
 func (g *guard) DropTopic(ctx context.Context, name string) error {

@@ -52,8 +52,12 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 	if len(found.Leased) == ask.Max {
 		batch.Next = batch.Now
 	}
-	if err := e.claim(ctx, ask, found, &batch); err != nil {
+	refused, err := e.claim(ctx, ask, found, &batch)
+	if err != nil {
 		return batch, err
+	}
+	if refused && len(batch.Leased) == 0 { // it can be paused for long, and the primary knows
+		return e.fromPrimary(ctx, ask, batch)
 	}
 	for _, leased := range batch.Leased {
 		if leased.Due.After(batch.Now) { // the primary has leased it, so its clock has reached Due
@@ -144,9 +148,10 @@ func (e *Engine) refresh(ctx context.Context, keys []engine.Key) {
 // claim claims the found tasks in the primary. Then their entries wait in the index again, until the leases end in the
 // primary, or are done. The leases of the index last no longer than a claim: nobody but the primary has to know of a
 // lease. If the index can't be told, the entries come due again, and the primary refuses them.
-func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, batch *engine.Batch) error {
+// It reports whether the primary has refused due tasks.
+func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, batch *engine.Batch) (refused bool, err error) {
 	if len(found.Leased) == 0 {
-		return nil
+		return false, nil
 	}
 	wanted := make([]engine.Wanted, len(found.Leased))
 	outcomes := make([]engine.Outcome, len(found.Leased))
@@ -170,14 +175,14 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 			outcome.Due = e.clock.ofIndex(c.At)
 		default:
 			batch.Next = earlier(batch.Next, batch.Now.Add(recheck))
-			outcome.After = recheck
+			outcome.After, refused = recheck, true
 		}
 	}
 	if _, err := e.index.Lease(context.WithoutCancel(ctx), engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: outcomes}); err != nil {
 		e.warn("timeout/index: entries come due again, and are refused", err)
 	}
 	e.refresh(ctx, gone)
-	return failed
+	return refused, failed
 }
 
 // earlier returns the earlier of two times. A zero a means none.

@@ -96,6 +96,7 @@ func ending[A, R any](ctx context.Context, e *Engine, batch []A, ended func([]A,
 func in[R any](ctx context.Context, e *Engine, name string, work func(*topic) R) (R, error) {
 	return call(ctx, e, func() (result R, _ error) {
 		if t := e.topics.Get(name); t != nil {
+			t.Topic = t.At(now())
 			return work(t), nil
 		}
 		return result, noTopic(name)
@@ -105,31 +106,24 @@ func in[R any](ctx context.Context, e *Engine, name string, work func(*topic) R)
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // SetTopic is engine.Engine's.
-func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
+func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
 	return call(ctx, e, func() (engine.Topic, error) {
-		t := e.topics.Get(wanted.Name)
-		switch {
-		case t == nil:
-			t = new(topic)
+		t := cmp.Or(e.topics.Get(wanted.Name), new(topic))
+		kept, changes, err := wanted.In(t.Topic, now(), onlyNew, was...)
+		if changes {
+			t.Topic = kept.Clone()
+			t.grow()
 			e.topics.Set(wanted.Name, t)
-		case onlyNew:
-			return t.Clone(), nil
-		default:
-			var err error
-			if wanted, err = wanted.In(t.Topic); err != nil {
-				return t.Clone(), err
-			}
 		}
-		t.Topic = wanted.WithDefaults().Clone()
-		t.grow()
-		return t.Clone(), nil
+		return kept.Clone(), err
 	})
 }
 
 // Pause is engine.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
+func (e *Engine) Pause(ctx context.Context, name string, paused bool, until time.Time) (engine.Topic, error) {
 	return in(ctx, e, name, func(t *topic) engine.Topic {
-		t.Paused = paused
+		t.Paused, t.PausedUntil = paused, until
+		t.Topic = t.At(now())
 		return t.Clone()
 	})
 }
@@ -156,7 +150,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return call(ctx, e, func() ([]engine.Topic, error) {
 		topics := make([]engine.Topic, 0, e.topics.Len())
 		for _, t := range e.topics.All() {
-			topics = append(topics, t.Clone())
+			topics = append(topics, t.At(now()).Clone())
 		}
 		slices.SortFunc(topics, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
 		return topics, nil

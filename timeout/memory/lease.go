@@ -19,6 +19,7 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 			batch.Settled[i] = e.settle(t, outcome)
 		}
 		if ask.Max <= 0 || t.Paused {
+			batch.Next = t.PausedUntil
 			return batch
 		}
 		slots := t.Asked(ask.Slots)

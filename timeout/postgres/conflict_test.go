@@ -31,7 +31,7 @@ func TestACallThatMeetsAnotherOneIsMadeAgain(t *testing.T) {
 			return err
 		},
 		"a pause": func(ctx context.Context, e *postgres.Engine) error {
-			_, err := e.Pause(ctx, "orders", true)
+			_, err := e.Pause(ctx, "orders", true, time.Time{})
 			return err
 		},
 	}

@@ -174,13 +174,13 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 type peeked struct {
 	there, paused bool
 	now           int64
-	next          *int64
+	until, next   *int64
 }
 
 func (e *Engine) queuePeek(b *pgx.Batch, t *topic, s *slots, p *peeked) {
 	*p = peeked{}
 	b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.window(), e.frontOf(t)).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(&p.now, &p.paused, &p.next)
+		err := row.Scan(&p.now, &p.paused, &p.until, &p.next)
 		p.there = !errors.Is(err, pgx.ErrNoRows)
 		if !p.there {
 			return nil
@@ -197,7 +197,7 @@ func (e *Engine) seen(t *topic, p *peeked, batch *engine.Batch) (due bool, err e
 	}
 	batch.Now = time.UnixMilli(p.now)
 	if p.paused {
-		return false, nil
+		p.next = p.until
 	}
 	if p.next != nil {
 		batch.Next = time.UnixMilli(*p.next)

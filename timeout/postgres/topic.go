@@ -151,53 +151,52 @@ func scanTopic(row pgx.CollectableRow) (*topic, error) {
 }
 
 // SetTopic implements engine.Engine.
-func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
+func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
 	var kept engine.Topic
 	err := e.inTx(ctx, "setting topic "+wanted.Name, func(tx pgx.Tx) (err error) {
-		kept, err = e.setTopic(ctx, tx, wanted, onlyNew)
+		kept, err = e.setTopic(ctx, tx, wanted, onlyNew, was)
 		return err
 	})
 	e.topics.forget(wanted.Name)
 	return kept, err
 }
 
-func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	table := quote(e.schema) + ".hw_topics"
+func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, onlyNew bool, was []engine.Topic) (engine.Topic, error) {
 	for {
-		config, err := json.Marshal(wanted.WithDefaults())
+		there, now, err := e.lockTopic(ctx, tx, wanted.Name)
 		if err != nil {
 			return engine.Topic{}, err
 		}
-		made, err := tx.Exec(ctx, `INSERT INTO `+table+` (name, paused, config) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`,
-			wanted.Name, wanted.Paused, string(config))
+		kept, changes, err := wanted.In(there.Topic, now, onlyNew, was...)
+		switch {
+		case !changes:
+			return kept, err
+		case there.Name != "":
+			return e.changeTopic(ctx, tx, there.no, kept)
+		}
+		config, err := json.Marshal(kept)
 		if err != nil {
 			return engine.Topic{}, err
 		}
-		if made.RowsAffected() == 1 {
-			return wanted.WithDefaults(), nil
-		}
-		there, err := e.lockTopic(ctx, tx, wanted.Name)
-		if errors.Is(err, pgx.ErrNoRows) {
-			continue // it was dropped in between
-		}
-		if err != nil {
-			return engine.Topic{}, err
-		}
-		if onlyNew {
-			return there.Topic, nil
-		}
-		kept, err := wanted.In(there.Topic)
-		if err != nil {
+		made, err := tx.Exec(ctx, `INSERT INTO `+quote(e.schema)+`.hw_topics (name, paused, config) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`,
+			kept.Name, kept.Paused, string(config))
+		if err != nil || made.RowsAffected() == 1 { // otherwise somebody has just made it
 			return kept, err
 		}
-		return e.changeTopic(ctx, tx, there.no, kept)
 	}
 }
 
-// lockTopic reads a topic and locks it for a change in the transaction.
-func (e *Engine) lockTopic(ctx context.Context, tx pgx.Tx, name string) (*topic, error) {
+// lockTopic reads a topic and locks it for a change in the transaction. It returns the clock after that. A missing topic has no
+// name.
+func (e *Engine) lockTopic(ctx context.Context, tx pgx.Tx, name string) (t *topic, now int64, err error) {
 	rows, _ := tx.Query(ctx, `SELECT no, name, config FROM `+quote(e.schema)+`.hw_topics WHERE name = $1 FOR UPDATE`, name)
-	return pgx.CollectExactlyOneRow(rows, scanTopic)
+	if t, err = pgx.CollectExactlyOneRow(rows, scanTopic); errors.Is(err, pgx.ErrNoRows) {
+		t, err = new(topic), nil
+	}
+	if err == nil {
+		err = tx.QueryRow(ctx, e.sql.Now).Scan(&now)
+	}
+	return t, now, err
 }
 
 func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept engine.Topic) (engine.Topic, error) {
@@ -209,19 +208,20 @@ func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept engi
 	return kept, err
 }
 
-// Pause implements engine.Engine.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
+// Pause implements engine.Engine. Processes of a version before PausedUntil take the topic for paused until somebody resumes it,
+// and it stays so if they change it.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool, until time.Time) (engine.Topic, error) {
 	var kept engine.Topic
 	err := e.inTx(ctx, "pausing topic "+name, func(tx pgx.Tx) error {
-		there, err := e.lockTopic(ctx, tx, name)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return notFound(name)
+		there, now, err := e.lockTopic(ctx, tx, name)
+		if err == nil && there.Name == "" {
+			err = notFound(name)
 		}
 		if err != nil {
 			return err
 		}
-		there.Paused = paused
-		kept, err = e.changeTopic(ctx, tx, there.no, there.Topic)
+		there.Paused, there.PausedUntil = paused, until
+		kept, err = e.changeTopic(ctx, tx, there.no, there.At(now))
 		return err
 	})
 	e.topics.forget(name)
@@ -233,9 +233,11 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var read []*topic
 	var mode mode
+	var now int64
 	err := e.transact(ctx, "reading topics", func(batch *pgx.Batch) {
 		batch.Queue(askMode).QueryRow(func(row pgx.Row) error { return row.Scan(&mode.standby, &mode.readOnly) })
 		e.queueTopics(batch, nil, &read)
+		batch.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	})
 	if err == nil {
 		err = mode.check()
@@ -246,7 +248,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	e.topics.keep(read)
 	all := make([]engine.Topic, len(read))
 	for i, t := range read {
-		all[i] = t.Topic
+		all[i] = t.At(now)
 	}
 	return all, nil
 }

@@ -134,7 +134,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 			require.NoError(t, err)
 		},
 		"Pause": func(t *testing.T, e *redis.Engine) {
-			_, err := e.Pause(ctx, "orders", false)
+			_, err := e.Pause(ctx, "orders", false, time.Time{})
 			require.NoError(t, err)
 		},
 	}
@@ -205,7 +205,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 			return whole(e)
 		},
 		"pause": func(_ *testing.T, e *redis.Engine) error {
-			_, err := e.Pause(ctx, "orders", true)
+			_, err := e.Pause(ctx, "orders", true, time.Time{})
 			return err
 		},
 		"drop": func(_ *testing.T, e *redis.Engine) error {
@@ -292,7 +292,7 @@ func requireWhole(t *testing.T, servers []server, act string, known, fresh *redi
 		want = []string{"orders"}
 		require.Empty(t, generationsOf(t, servers, known.Prefix(), "gone"))
 	case "pause":
-		topic, err := fresh.Pause(ctx, "orders", false)
+		topic, err := fresh.Pause(ctx, "orders", false, time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, 2, topic.Slots)
 	}
@@ -418,7 +418,7 @@ func TestAServerComesBackWithACopyOfBefore(t *testing.T) {
 			}
 		}
 	}
-	_, err := e.Pause(ctx, "orders", true)
+	_, err := e.Pause(ctx, "orders", true, time.Time{})
 	require.NoError(t, err)
 	back()
 	loseHash(t, servers, e.Prefix())
@@ -484,7 +484,7 @@ func TestTheRecordsAreLostWhileAServerIsAway(t *testing.T) {
 			break
 		}
 	}
-	require.NoError(t, err1(e.Pause(ctx, "orders", true)))
+	require.NoError(t, err1(e.Pause(ctx, "orders", true, time.Time{})))
 	loseHash(t, servers, e.Prefix())
 	fresh := openEngine(t, live, redis.Config{Prefix: e.Prefix()})
 	require.Equal(t, []string{"gone", "orders"}, topicNames(t, fresh))
@@ -583,7 +583,7 @@ func TestAClusterThatCanNotSaveStillAnswers(t *testing.T) {
 	fresh := openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()})
 	require.Equal(t, engine.Pending, get(t, fresh, "a-3").State)
 	require.Equal(t, []string{"orders"}, topicNames(t, fresh))
-	_, err := fresh.Pause(ctx, "orders", true)
+	_, err := fresh.Pause(ctx, "orders", true, time.Time{})
 	require.ErrorIs(t, err, engine.ErrFull)
 }
 
@@ -611,7 +611,7 @@ func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
 				case 1:
 					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1 << rand.IntN(4)}, false)
 				case 2:
-					_, err = e.Pause(ctx, "orders", rand.IntN(2) == 0)
+					_, err = e.Pause(ctx, "orders", rand.IntN(2) == 0, time.Time{})
 				case 3:
 					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1}, true)
 				case 4:

@@ -273,7 +273,7 @@ func TestATopicInAnUnknownPhaseIsAnError(t *testing.T) {
 	defer cancel()
 	_, err := orders2(t, e).Get(short, []engine.Key{key("1")})
 	require.ErrorContains(t, err, `"melting"`)
-	_, err = e.Pause(short, "orders", true)
+	_, err = e.Pause(short, "orders", true, time.Time{})
 	require.ErrorContains(t, err, `"melting"`)
 	require.ErrorContains(t, e.DropTopic(short, "orders"), `"melting"`)
 	require.Equal(t, raw, client.HGet(ctx, hash, "orders").Val())

@@ -167,7 +167,7 @@ func TestSlotsKeepTheLaterChangeOfATopic(t *testing.T) {
 		if name != "tell" {
 			return nil
 		}
-		_, err := second.Pause(ctx, "orders", true)
+		_, err := second.Pause(ctx, "orders", true, time.Time{})
 		return err
 	})
 	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Retries: 3}, false)
@@ -187,7 +187,7 @@ func TestSlotsThatWereMadeAreNotMadeAgain(t *testing.T) {
 	e.OnStep(func(name string) (err error) {
 		switch name {
 		case "sealed":
-			_, err = second.Pause(ctx, "orders", true) // after the rest of the migration
+			_, err = second.Pause(ctx, "orders", true, time.Time{}) // after the rest of the migration
 		case "made":
 			err = crash
 		}

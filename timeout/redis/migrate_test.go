@@ -239,7 +239,7 @@ func TestTopicsOfTheVersionBeforeAreReadWhateverTheFirstCall(t *testing.T) {
 		"SetTopic": func(e *redis.Engine, topic string) error {
 			return err1(e.SetTopic(ctx, engine.Topic{Name: topic}, true))
 		},
-		"Pause": func(e *redis.Engine, topic string) error { return err1(e.Pause(ctx, topic, false)) },
+		"Pause": func(e *redis.Engine, topic string) error { return err1(e.Pause(ctx, topic, false, time.Time{})) },
 		"more slots": func(e *redis.Engine, topic string) error {
 			_, err := e.SetTopic(ctx, engine.Topic{Name: topic, Slots: 64, Retain: time.Hour}, false)
 			return err

@@ -50,7 +50,7 @@ func useAll(ctx context.Context, e *redis.Engine, name string) error {
 		func() error { _, err := e.List(ctx, engine.Query{Topic: name, State: engine.Dead}); return err },
 		func() error { _, err := e.Replay(ctx, []engine.Key{key}); return err },
 		func() error { _, err := e.Remove(ctx, []engine.Removal{{Key: key}}); return err },
-		func() error { _, err := e.Pause(ctx, name, true); return err },
+		func() error { _, err := e.Pause(ctx, name, true, time.Time{}); return err },
 		func() error { _, err := e.SetTopic(ctx, engine.Topic{Name: name, Slots: 8}, false); return err },
 		func() error { _, err := e.Maintain(ctx); return err },
 		func() error { _, err := e.Heartbeat(ctx, engine.Node{Name: name}, time.Minute); return err },

@@ -19,32 +19,53 @@ import (
 const tombstone = 24 * time.Hour
 
 // SetTopic is engine.Engine's. More slots are a change of the record, as any other: the partitions stay.
-func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
+func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
 	return e.alter(ctx, topic.Name, func(now *layout) (*layout, error) {
-		switch {
-		case now == nil:
-			return e.makeTopic(ctx, topic.WithDefaults())
-		case onlyNew:
-			return e.learn(now), nil
+		var place engine.Topic
+		if now != nil {
+			place = now.Topic
 		}
-		next, err := topic.In(now.Topic)
+		at, err := e.clockFor(ctx, place, topic)
 		if err != nil {
 			return nil, err
+		}
+		next, changes, err := topic.In(place, at, onlyNew, was...)
+		switch {
+		case err != nil:
+			return nil, err
+		case !changes:
+			return e.learn(now), nil
+		case now == nil:
+			return e.makeTopic(ctx, next)
 		}
 		return e.revise(ctx, now, next)
 	})
 }
 
-// Pause is engine.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
+// Pause is engine.Engine's. Processes of a version before Topic.PausedUntil take the topic for paused until somebody resumes it,
+// and it stays so if they change it.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool, until time.Time) (engine.Topic, error) {
 	return e.alter(ctx, name, func(now *layout) (*layout, error) {
 		if now == nil {
 			return nil, noTopic(name)
 		}
 		topic := now.Topic
-		topic.Paused = paused
-		return e.revise(ctx, now, topic)
+		topic.Paused, topic.PausedUntil = paused, until
+		at, err := e.clockFor(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		return e.revise(ctx, now, topic.At(at))
 	})
+}
+
+// clockFor returns the clock for Topic.At, or zero if no pause ends by itself.
+func (e *Engine) clockFor(ctx context.Context, topics ...engine.Topic) (int64, error) {
+	if !slices.ContainsFunc(topics, func(t engine.Topic) bool { return !t.PausedUntil.IsZero() }) {
+		return 0, nil
+	}
+	now, err := e.Now(ctx)
+	return now.UnixMilli(), err
 }
 
 // alter has a function make a new layout of a topic's, or of nil if there is no such topic. It calls
@@ -66,7 +87,8 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 			return engine.Topic{}, err
 		}
 		if next != nil {
-			return next.Topic, nil
+			at, err := e.clockFor(ctx, next.Topic)
+			return next.Topic.At(at), err
 		}
 		if err := redisrun.Pause(ctx, attempt); err != nil {
 			return engine.Topic{}, err
@@ -177,9 +199,12 @@ func (k kept) keep(at *partition, limit int, most bound) *invocation {
 
 // says returns what a partition knows of its topic: the first arguments of make.lua and keep.lua.
 func (k kept) says() []any {
-	paused := 0
+	paused := int64(0)
 	if k.Topic.Paused {
 		paused = 1
+	}
+	if !k.Topic.PausedUntil.IsZero() {
+		paused = engine.Millis(k.Topic.PausedUntil)
 	}
 	return []any{k.Rev, engine.CeilMillis(k.Topic.WithDefaults().Retain), paused}
 }
@@ -215,7 +240,11 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 			topics = append(topics, l.Topic)
 		}
 	}
-	return topics, nil
+	at, err := e.clockFor(ctx, topics...)
+	for i, topic := range topics {
+		topics[i] = topic.At(at)
+	}
+	return topics, err
 }
 
 // loadAll reads all topics, by name. Unchanged ones are the known layouts. It forgets all others.

@@ -82,8 +82,8 @@ func through[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, err
 	return answer, err
 }
 
-func (s *shaky) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	return change(ctx, s, func() (engine.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew) })
+func (s *shaky) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
+	return change(ctx, s, func() (engine.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew, was...) })
 }
 
 func (s *shaky) Topics(ctx context.Context) ([]engine.Topic, error) {

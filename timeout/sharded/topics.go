@@ -18,13 +18,19 @@ func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNo
 // SetTopic implements engine.Engine. The first shard decides, and the others copy its topic. If a
 // shard is away, it gets a new topic when it is back. A change must reach all shards, or SetTopic
 // returns an error. Even then the reached shards are changed, and the others will be.
-func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
+//
+// With was, the first shard compares. So after an error it may have the change already: then a repeated call returns
+// ErrChanged, and one with the topic as it is has all shards copy it. With a zero was they get it later, as with onlyNew.
+func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool, was ...engine.Topic) (kept engine.Topic, err error) {
 	if wanted.Name == engine.Reserved {
 		return kept, fmt.Errorf("%w: topic %s is that of the markers of shards", engine.ErrArgument, engine.Reserved)
 	}
-	wanted = e.shareOf(wanted)
+	wanted, was = e.shareOf(wanted), slices.Clone(was)
+	for i := range was {
+		was[i] = e.shareOf(was[i])
+	}
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
-		kept, err = eng.SetTopic(ctx, wanted, onlyNew)
+		kept, err = eng.SetTopic(ctx, wanted, onlyNew, was...)
 		return err
 	})
 	if err != nil {
@@ -43,7 +49,8 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 			return e.align(ctx, s, eng)
 		})
 	})
-	if err := errors.Join(errs...); err != nil && (!onlyNew || ctx.Err() != nil) {
+	isNew := onlyNew || len(was) > 0 && was[0].Name == ""
+	if err := errors.Join(errs...); err != nil && (!isNew || ctx.Err() != nil) {
 		return e.wholeOf(kept), err
 	}
 	return e.wholeOf(kept), nil
@@ -52,7 +59,7 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 // shareOf returns a topic for a shard, with a share of MaxDead.
 func (e *core) shareOf(whole engine.Topic) engine.Topic {
 	if whole.MaxDead >= 0 {
-		whole.MaxDead = (cmp.Or(whole.MaxDead, engine.DefaultMaxDead)-1)/len(e.shards) + 1
+		whole.MaxDead = min((cmp.Or(whole.MaxDead, engine.DefaultMaxDead)-1)/len(e.shards)+1, math.MaxInt/len(e.shards))
 	}
 	return whole
 }
@@ -69,12 +76,12 @@ func (e *core) wholeOf(share engine.Topic) engine.Topic {
 }
 
 // Pause implements engine.Engine. It is like SetTopic for an existing topic.
-func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine.Topic, err error) {
+func (e *core) Pause(ctx context.Context, name string, paused bool, until time.Time) (kept engine.Topic, err error) {
 	if name == engine.Reserved {
 		return kept, noTopic(name)
 	}
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
-		kept, err = eng.Pause(ctx, name, paused)
+		kept, err = eng.Pause(ctx, name, paused, until)
 		return err
 	})
 	if err != nil {
@@ -223,8 +230,8 @@ func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.To
 			return err
 		})
 	}
-	if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
-		_, err = eng.Pause(ctx, topic.Name, topic.Paused)
+	if err == nil && (there.Paused != topic.Paused || !there.PausedUntil.Equal(topic.PausedUntil)) { // SetTopic does not change them
+		_, err = eng.Pause(ctx, topic.Name, topic.Paused, topic.PausedUntil)
 	}
 	if isNotFound(err) || errors.Is(err, engine.ErrConflict) {
 		return nil // it has just been dropped, or has grown

@@ -29,9 +29,9 @@ func (h *held) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return h.Engine.Topics(ctx)
 }
 
-func (h *held) Pause(ctx context.Context, topic string, paused bool) (engine.Topic, error) {
+func (h *held) Pause(ctx context.Context, topic string, paused bool, until time.Time) (engine.Topic, error) {
 	h.paused <- paused
-	return h.Engine.Pause(ctx, topic, paused)
+	return h.Engine.Pause(ctx, topic, paused, until)
 }
 
 // A look at what a shard has missed may have begun before a pause.
@@ -44,7 +44,7 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	looked := make(chan error, 1)
 	go func() { _, err := e.Maintain(t.Context()); looked <- err }()
 	<-shard.asked
-	_, err = e.Pause(t.Context(), "orders", true)
+	_, err = e.Pause(t.Context(), "orders", true, time.Time{})
 	require.NoError(t, err)
 	close(shard.goes)
 	require.NoError(t, <-looked)
@@ -108,9 +108,9 @@ func TestATopicMadeAnewDoesNotGetTheSlotsOfTheOneBefore(t *testing.T) {
 // rounding is a shard that keeps a rate in whole tasks.
 type rounding struct{ engine.Engine }
 
-func (r rounding) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
+func (r rounding) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
 	topic.Rate = math.Round(topic.Rate)
-	return r.Engine.SetTopic(ctx, topic, onlyNew)
+	return r.Engine.SetTopic(ctx, topic, onlyNew, was...)
 }
 
 func TestAShardMayKeepATopicInItsOwnWay(t *testing.T) {

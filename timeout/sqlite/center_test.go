@@ -316,7 +316,7 @@ func TestAProcessIsWokenByTasksAndNotByHeartbeats(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, err := other.Pause(ctx, "t", false)
+			_, err := other.Pause(ctx, "t", false, time.Time{})
 			return err
 		},
 	} {

@@ -382,13 +382,13 @@ func TestAPausedTopicLeasesNothingAndSettles(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	r.set(engine.Task{ID: "x"}, engine.Task{ID: "y"})
 	leased := r.leaseBatch(engine.Ask{Max: 1}).Leased[0]
-	_, err := r.Pause(t.Context(), "t", true)
+	_, err := r.Pause(t.Context(), "t", true, time.Time{})
 	require.NoError(t, err)
 	batch := r.leaseBatch(engine.Ask{Max: 1, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.Equal(t, []bool{true}, batch.Settled)
 	require.Empty(t, batch.Leased)
 	require.Empty(t, r.leaseBatch(engine.Ask{Max: 1}).Leased)
-	_, err = r.Pause(t.Context(), "t", false)
+	_, err = r.Pause(t.Context(), "t", false, time.Time{})
 	require.NoError(t, err)
 	require.Len(t, r.leaseBatch(engine.Ask{Max: 1}).Leased, 1)
 }

@@ -69,6 +69,7 @@ func inSlots(t *topic, slots []int, before ...any) (condition string, args []any
 func (x *leaseCall) look(ctx context.Context, s *session, t *topic, at int64) (engine.Batch, error) {
 	batch := engine.Batch{Now: time.UnixMilli(at)}
 	if x.ask.Max <= 0 || t.Paused {
+		batch.Next = t.PausedUntil
 		return batch, nil
 	}
 	next, err := x.next(ctx, s, t, at)
@@ -137,6 +138,7 @@ func (x *leaseCall) round(ctx context.Context, s *session) (engine.Batch, error)
 	batch := engine.Batch{Now: time.UnixMilli(at)}
 	batch.Settled, err = settle(ctx, s, t, x.settle[:min(len(x.settle), chunk)], at)
 	if err != nil || x.ask.Max <= 0 || t.Paused || len(batch.Settled) < len(x.settle) {
+		batch.Next = t.PausedUntil
 		return batch, err
 	}
 	due, err := x.due(ctx, s, t, at)

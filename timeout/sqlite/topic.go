@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -17,11 +18,13 @@ type topic struct {
 	engine.Topic
 }
 
+// parseTopic returns the topic as it is now.
 func parseTopic(no int64, config string) (*topic, error) {
 	t := &topic{no: no}
 	if err := json.Unmarshal([]byte(config), &t.Topic); err != nil {
 		return nil, fmt.Errorf("configuration of topic number %d: %w", no, err)
 	}
+	t.Topic = t.At(now())
 	return t, nil
 }
 
@@ -48,7 +51,7 @@ func existing(ctx context.Context, s *session, name string) (*topic, error) {
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // SetTopic implements engine.Engine.
-func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
+func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
 	return call(ctx, e, "setting topic "+wanted.Name, func() (engine.Topic, error) {
 		if onlyNew { // the usual case writes nothing
 			if t, err := existing(ctx, e.reader, wanted.Name); !errors.Is(err, engine.ErrNotFound) {
@@ -56,22 +59,17 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 			}
 		}
 		return within(ctx, e.write, func(ctx context.Context, s *session) (engine.Topic, error) {
-			return setTopic(ctx, s, wanted, onlyNew)
+			t, err := existing(ctx, s, wanted.Name)
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
+				return t.Topic, err
+			}
+			kept, changes, err := wanted.In(t.Topic, now(), onlyNew, was...)
+			if !changes {
+				return kept, err
+			}
+			return keep(ctx, s, kept)
 		})
 	})
-}
-
-func setTopic(ctx context.Context, s *session, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	t, err := existing(ctx, s, wanted.Name)
-	if err == nil && !onlyNew {
-		wanted, err = wanted.In(t.Topic)
-	} else if errors.Is(err, engine.ErrNotFound) {
-		onlyNew, err = false, nil
-	}
-	if err != nil || onlyNew {
-		return t.Topic, err
-	}
-	return keep(ctx, s, wanted.WithDefaults())
 }
 
 // keep writes a topic.
@@ -89,14 +87,14 @@ func keep(ctx context.Context, s *session, topic engine.Topic) (engine.Topic, er
 }
 
 // Pause implements engine.Engine.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
+func (e *Engine) Pause(ctx context.Context, name string, paused bool, until time.Time) (engine.Topic, error) {
 	return transaction(ctx, e, "pausing topic "+name, func(ctx context.Context, s *session) (engine.Topic, error) {
 		t, err := existing(ctx, s, name)
 		if err != nil {
 			return t.Topic, err
 		}
-		t.Paused = paused
-		return keep(ctx, s, t.Topic)
+		t.Paused, t.PausedUntil = paused, until
+		return keep(ctx, s, t.At(now()))
 	})
 }
 

@@ -118,9 +118,9 @@ func (e *Engine) version(ctx context.Context) (version int64, err error) {
 
 // peekQuery reads the time of the first task of each topic, in any slot. It takes the times of
 // the index, and a moved task is due later.
-const peekQuery = "SELECT name, min(" +
+const peekQuery = "SELECT name, max(coalesce(CAST(unixepoch(config ->> 'paused_until', 'subsec') * 1000 AS INTEGER), 0), min(" +
 	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 1 ORDER BY at LIMIT 1), ?1), " +
-	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 2 ORDER BY at LIMIT 1), ?1)) " +
+	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 2 ORDER BY at LIMIT 1), ?1))) " +
 	"FROM hw_topics t WHERE name IN (SELECT value FROM json_each(?2))"
 
 // Peek implements engine.Peeker. It looks at all slots of each topic.

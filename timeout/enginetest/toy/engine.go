@@ -65,37 +65,35 @@ func each[A, R any](ctx context.Context, e *toy, batch []A, answer func(one A, n
 func in[R any](ctx context.Context, e *toy, name string, work func(topic engine.Topic, now time.Time) R) (R, error) {
 	return call(ctx, e, func(now time.Time) (result R, _ error) {
 		if topic, found := e.topics[name]; found {
-			return work(topic, now), nil
+			return work(topic.At(now.UnixMilli()), now), nil
 		}
 		return result, fmt.Errorf("%w: topic %s", engine.ErrNotFound, name)
 	})
 }
 
-func (e *toy) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
-	return call(ctx, e, func(time.Time) (kept engine.Topic, err error) {
-		kept, found := e.topics[topic.Name]
-		if !found {
-			kept = topic.WithDefaults()
-		} else if !onlyNew {
-			kept, err = topic.In(kept)
+func (e *toy) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, was ...engine.Topic) (engine.Topic, error) {
+	return call(ctx, e, func(now time.Time) (engine.Topic, error) {
+		kept, changes, err := topic.In(e.topics[topic.Name], now.UnixMilli(), onlyNew, was...)
+		if changes {
+			e.topics[topic.Name] = kept.Clone()
 		}
-		e.topics[topic.Name] = kept.Clone()
 		return kept.Clone(), err
 	})
 }
 
-func (e *toy) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
-	return in(ctx, e, name, func(topic engine.Topic, _ time.Time) engine.Topic {
-		topic.Paused = paused
+func (e *toy) Pause(ctx context.Context, name string, paused bool, until time.Time) (engine.Topic, error) {
+	return in(ctx, e, name, func(topic engine.Topic, now time.Time) engine.Topic {
+		topic.Paused, topic.PausedUntil = paused, until
+		topic = topic.At(now.UnixMilli())
 		e.topics[name] = topic
 		return topic.Clone()
 	})
 }
 
 func (e *toy) Topics(ctx context.Context) ([]engine.Topic, error) {
-	return call(ctx, e, func(time.Time) (topics []engine.Topic, _ error) {
+	return call(ctx, e, func(now time.Time) (topics []engine.Topic, _ error) {
 		for _, name := range slices.Sorted(maps.Keys(e.topics)) {
-			topics = append(topics, e.topics[name].Clone())
+			topics = append(topics, e.topics[name].At(now.UnixMilli()).Clone())
 		}
 		return topics, nil
 	})
@@ -266,6 +264,7 @@ func (e *toy) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 			batch.Settled = append(batch.Settled, e.settle(outcome, now))
 		}
 		if topic.Paused {
+			batch.Next = topic.PausedUntil
 			return batch
 		}
 		for _, task := range e.among(topic, ask.Slots, engine.Pending, engine.Running) {

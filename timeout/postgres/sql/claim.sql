@@ -1,6 +1,6 @@
 -- Like lease.sql, for the tasks that are named: what somebody else has locked is not claimed.
 WITH {clock},
-p AS MATERIALIZED (SELECT p.no FROM {s}.hw_topics p WHERE p.no = $1 AND NOT p.paused),
+p AS MATERIALIZED (SELECT p.no FROM {s}.hw_topics p WHERE p.no = $1 AND NOT {paused}),
 wanted AS MATERIALIZED (
     SELECT p.no AS topic, k.* FROM p, unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS k (id, version, n)
 ),

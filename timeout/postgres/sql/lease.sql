@@ -5,7 +5,7 @@ WITH {clock},
 p AS MATERIALIZED (
     SELECT p.no
     FROM {s}.hw_topics p
-    WHERE p.no = $1 AND NOT p.paused
+    WHERE p.no = $1 AND NOT {paused}
 ),
 -- The last that could be leased if no lease had expired: what expires later has to wait. It
 -- is looked for where something was.

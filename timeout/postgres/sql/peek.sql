@@ -3,7 +3,7 @@
 -- due before. There is nothing to do before the 1000th: no more are looked at.
 WITH {clock},
 {front $5}
-SELECT clock.now, p.paused,
+SELECT clock.now, {paused}, {until},
     (SELECT min(coalesce(
         (SELECT k.filed
             FROM (SELECT t.filed, t.id, t.slot, row_number() OVER (ORDER BY t.filed, t.id) AS n

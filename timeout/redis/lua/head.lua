@@ -37,6 +37,14 @@ local function refusal(meta)
   if meta[2] then return 'sealed' end
 end
 
+-- heed takes over what a topic says. paused is 0, 1, or when the pause ends. That is kept with the rev: scripts of an earlier
+-- version know only whether the partition is paused, so another rev has another pause.
+local function heed(rev, retain, paused)
+  local ends = paused ~= '0' and paused ~= '1'
+  call('HSET', m, 'rev', rev, 'retain', retain, 'paused', ends and '1' or paused)
+  if ends then call('HSET', m, 'until', rev .. ' ' .. paused) end
+end
+
 -- states returns for each id the number of its state and its score, or nothing if the
 -- task is not there.
 local function states(ids)

@@ -6,7 +6,7 @@ local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain', 'logs')
 local refused = refusal(meta)
 if refused then return refused end
 if tonumber(ARGV[1]) > tonumber(meta[3] or 0) then
-  call('HSET', m, 'rev', ARGV[1], 'retain', ARGV[2], 'paused', ARGV[3])
+  heed(ARGV[1], ARGV[2], ARGV[3])
   meta[4] = ARGV[2]
 end
 local limit, more = tonumber(ARGV[4]), 0

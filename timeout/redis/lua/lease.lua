@@ -8,7 +8,7 @@
 -- node is a record's, with its length. After the time by nobody waits for the answer, and nothing is leased. 0 is none.
 -- Somebody else may have deleted a part of a task. A lease without a record ends as any other, and its task begins
 -- a new run. A due task without a body is lost: the script forgets it and returns its id.
-local meta = call('HMGET', m, 'n', 'z', 'retain', 'paused', 'big', 'logs')
+local meta = call('HMGET', m, 'n', 'z', 'retain', 'paused', 'big', 'rev', 'until', 'logs')
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -78,7 +78,7 @@ if count > 0 then
   if #forget > 0 then
     call('HDEL', b, unpack(forget))
     call('HDEL', a, unpack(forget))
-    unlog(meta[6], forget)
+    unlog(meta[8], forget)
   end
   if #update > 0 then call('HSET', a, unpack(update)) end
   if #again > 0 then call('ZADD', s, unpack(again)) end
@@ -96,7 +96,8 @@ local function expired(id, record, body)
   return failure .. past
 end
 
-local paused = meta[4] == '1'
+local paused, ends = meta[4] == '1', meta[7] and tonumber(string.match(meta[7], '^' .. meta[6] .. ' (%d+)$'))
+if ends and ends <= now then paused = false end
 local ids, bodies, records, number, late, lost = {}, {}, {}, 0, 0, {}
 if max > 0 and not paused then
   -- A lease with more before it than it is long was given before the clock was stepped back.
@@ -170,7 +171,7 @@ if max > 0 and not paused then
     if #lost > 0 then
       call('ZREM', p, unpack(lost))
       call('HDEL', a, unpack(lost))
-      unlog(meta[6], lost)
+      unlog(meta[8], lost)
       unmark(lost)
     end
   end
@@ -199,7 +200,7 @@ end
 if #logs > 0 then call('HSET', m, 'logs', 1, unpack(logs)) end
 
 -- What is due next, and how much is due already.
-local after, backlog = 0, 0
+local after, backlog = paused and ends or 0, 0
 if not paused then
   local first, ends = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2], call('ZRANGE', p, '0', '0', 'WITHSCORES')[2]
   after = tonumber(first or ends or 0)

@@ -10,6 +10,7 @@ else
   numbers(ARGV[4], 0)
 end
 -- Scripts of an earlier version compare attempts with a limit.
-call('HSET', m, 'rev', ARGV[1], 'attempts', 2147483647, 'retain', ARGV[2], 'paused', ARGV[3])
+call('HSET', m, 'attempts', 2147483647)
+heed(ARGV[1], ARGV[2], ARGV[3])
 if ARGV[5] ~= '' then call('HSET', m, 'from', ARGV[5]) end
 return {1}

@@ -120,10 +120,10 @@ func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
 		require.NoError(t, err)
 		return len(batch.Leased)
 	}
-	_, err = a.Pause(t.Context(), "orders", true)
+	_, err = a.Pause(t.Context(), "orders", true, time.Time{})
 	require.NoError(t, err)
 	require.Zero(t, lease())
-	_, err = b.Pause(t.Context(), "orders", false)
+	_, err = b.Pause(t.Context(), "orders", false, time.Time{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return lease() == 1 }, time.Minute, 10*time.Millisecond)
 }
