@@ -16,7 +16,7 @@ func testPausedUntil(r *rig) {
 	version := r.set("due", past).Version
 	r.set("later", r.later())
 	paused := topic
-	paused.Paused, paused.PausedUntil = true, r.soon(4*short)
+	paused.Paused, paused.PausedUntil = true, time.UnixMilli(r.later().UnixMilli())
 	require.Equal(r.t, paused, r.pauseUntil(true, paused.PausedUntil.Add(-time.Millisecond/2)), "the time is rounded up, and all else stays as it is")
 	require.Equal(r.t, paused, r.find(r.topic))
 	paused.Lease = 2 * topic.Lease
@@ -34,12 +34,12 @@ func testPausedUntil(r *rig) {
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, waits[0], paused.PausedUntil.Sub(now)+time.Millisecond)
 	}
-	leased := r.afterPause(paused.PausedUntil)
-	require.Equal(r.t, "due", leased.ID)
+	r.idle(short)
+	require.Equal(r.t, "due", r.afterPause(2*short).ID)
 	topic.Lease = paused.Lease
 	require.Equal(r.t, topic, r.find(r.topic), "for readers, it has ended, too")
 	require.Equal(r.t, topic, r.make(topic))
-	require.Equal(r.t, topic, r.pauseUntil(true, paused.PausedUntil), "an end in the past is no pause")
+	require.Equal(r.t, topic, r.pauseUntil(true, r.now()), "an end that is not later is no pause")
 
 	r.set("second", past) // a pause gives way to the next one
 	paused = r.pauseUntil(true, r.later())
@@ -53,13 +53,12 @@ func testPausedUntil(r *rig) {
 	require.Len(r.t, r.lease(1, long), 1)
 
 	r.set("third", past)
-	paused.PausedUntil = r.soon(2 * short)
-	r.pauseUntil(true, paused.PausedUntil)
 	paused.Priority = 7
-	made, err := r.second.SetTopic(r.ctx, paused, false, r.find(r.topic))
+	made, err := r.second.SetTopic(r.ctx, paused, false, topic)
 	require.NoError(r.t, err)
 	require.Equal(r.t, paused, made)
-	require.Equal(r.t, "third", r.afterPause(paused.PausedUntil).ID)
+	r.idle(short)
+	require.Equal(r.t, "third", r.afterPause(short).ID)
 
 	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
 	paused.PausedUntil = r.later()
@@ -67,9 +66,11 @@ func testPausedUntil(r *rig) {
 	require.Equal(r.t, paused, r.find(r.topic))
 }
 
-// afterPause asks when the engine says so, until it leases a task. The pause ends then.
-func (r *rig) afterPause(until time.Time) engine.Leased {
+// afterPause pauses the topic for a while, and asks when the engine says so, until it leases a task.
+func (r *rig) afterPause(pause time.Duration) engine.Leased {
 	r.t.Helper()
+	until := time.UnixMilli(r.now().Add(pause).UnixMilli())
+	r.pauseUntil(true, until)
 	for start := time.Now(); ; {
 		require.Less(r.t, time.Since(start), patient)
 		batch := r.leaseBatch(engine.Ask{Max: 10, Lease: long})
@@ -84,14 +85,9 @@ func (r *rig) afterPause(until time.Time) engine.Leased {
 	}
 }
 
-// soon returns a time by the engine's clock, in whole milliseconds.
-func (r *rig) soon(after time.Duration) time.Time {
-	return time.UnixMilli(r.now().Add(after).UnixMilli())
-}
-
 // testChangedIf checks that a topic changes on condition.
 func testChangedIf(r *rig) {
-	change := func(e engine.Engine, topic engine.Topic, was engine.Topic) (engine.Topic, error) {
+	change := func(e engine.Engine, topic, was engine.Topic) (engine.Topic, error) {
 		topic.Name = r.topic
 		return e.SetTopic(r.ctx, topic, false, was)
 	}

@@ -127,3 +127,42 @@ func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 	}
 	require.NoError(t, all.Wait())
 }
+
+// Processes of a version before don't know when a pause ends, and leave that out when they change the topic.
+func TestAPauseIsForAVersionBeforeOneThatSomebodyHasToEnd(t *testing.T) {
+	ctx := t.Context()
+	for _, zone := range []string{"UTC", "Asia/Kathmandu"} {
+		e := openTopic(t, engine.Topic{Name: "orders"})
+		pool := newPool(t)
+		exec := func(sql string) {
+			t.Helper()
+			_, err := pool.Exec(ctx, sql)
+			require.NoError(t, err)
+		}
+		exec("ALTER ROLE CURRENT_USER SET timezone = '" + zone + "'")
+		_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "x"}})
+		require.NoError(t, err)
+		_, err = e.Pause(ctx, "orders", true, time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		table := schemaOf(e) + ".hw_topics"
+		var paused bool
+		require.NoError(t, pool.QueryRow(ctx, "SELECT paused FROM "+table).Scan(&paused))
+		require.True(t, paused)
+		leased := func() int {
+			batch, err := e.Lease(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute})
+			require.NoError(t, err)
+			return len(batch.Leased)
+		}
+		require.Zero(t, leased())
+		exec("UPDATE " + table + ` SET config = config::jsonb || '{"paused_until":"2020-01-01T00:00:00.5+05:30"}'`)
+		require.Equal(t, 1, leased(), "it has ended")
+		exec("UPDATE " + table + " SET config = config::jsonb - 'paused_until'")
+		_, err = e.Set(ctx, []engine.Task{{Topic: "orders", ID: "y"}})
+		require.NoError(t, err)
+		require.Zero(t, leased())
+		topics, err := e.Topics(ctx)
+		require.NoError(t, err)
+		require.True(t, topics[0].Paused && topics[0].PausedUntil.IsZero())
+		exec("ALTER ROLE CURRENT_USER RESET timezone")
+	}
+}

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -658,4 +659,54 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 	_, err = e.Maintain(ctx)
 	require.ErrorIs(t, err, engine.ErrClosed)
 	require.True(t, errors.Is(e.Leave(ctx, "a"), engine.ErrClosed))
+}
+
+// Processes of a version before don't know when a pause ends: they write a record without it, and tell partitions only
+// whether there is a pause.
+func TestAPauseIsForAVersionBeforeOneThatSomebodyHasToEnd(t *testing.T) {
+	e := orders(t, engine.Topic{Slots: 1})
+	set(t, e, engine.Task{ID: "1"})
+	now := func() time.Time {
+		at, err := e.Now(ctx)
+		require.NoError(t, err)
+		return at
+	}
+	until := now().Add(300 * time.Millisecond)
+	_, err := e.Pause(ctx, "orders", true, until)
+	require.NoError(t, err)
+	client, hash, part := sharedServer(t).client(t), e.Prefix()+":{topics}:t", ""
+	for _, key := range client.Keys(ctx, e.Prefix()+"*").Val() {
+		if strings.HasSuffix(key, "}:m") {
+			part = key
+		}
+	}
+	fields := client.HGetAll(ctx, part).Val()
+	require.Equal(t, "1", fields["paused"], "%s of %v", part, client.Keys(ctx, e.Prefix()+"*").Val())
+
+	var record map[string]any
+	decoder := json.NewDecoder(strings.NewReader(client.HGet(ctx, hash, "orders").Val()))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&record))
+	topic := record["topic"].(map[string]any)
+	require.Equal(t, true, topic["paused"])
+	delete(topic, "paused_until")
+	rev, err := record["rev"].(json.Number).Int64()
+	require.NoError(t, err)
+	rev++
+	raw := changed(t, client.HGet(ctx, hash, "orders").Val(), map[string]any{"topic": topic, "rev": rev, "seq": rev})
+	require.NoError(t, client.HSet(ctx, hash, "orders", raw).Err())
+	require.NoError(t, client.HSet(ctx, part, "rev", rev, "paused", 1).Err())
+	for now().Before(until.Add(50 * time.Millisecond)) {
+		require.Empty(t, leaseBatch(t, e, engine.Ask{Max: 1}).Leased)
+		time.Sleep(20 * time.Millisecond)
+	}
+	batch := leaseBatch(t, orders2(t, e), engine.Ask{Max: 1})
+	require.Empty(t, batch.Leased)
+	require.Zero(t, batch.Next)
+	topics, err := e.Topics(ctx)
+	require.NoError(t, err)
+	require.True(t, topics[0].Paused && topics[0].PausedUntil.IsZero())
+	_, err = e.Pause(ctx, "orders", true, now().Add(time.Millisecond))
+	require.NoError(t, err)
+	require.Equal(t, "1", lease(t, e, time.Minute).ID)
 }

@@ -201,3 +201,38 @@ func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, <-done, "it waits for its turn")
 }
+
+// Processes of a version before don't know when a pause ends, and leave that out when they change the topic.
+func TestAPauseIsForAVersionBeforeOneThatSomebodyHasToEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	e := openEngine(t, path)
+	ctx := t.Context()
+	_, err := e.SetTopic(ctx, engine.Topic{Name: "t"}, true)
+	require.NoError(t, err)
+	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
+	require.NoError(t, err)
+	_, err = e.Pause(ctx, "t", true, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer db.Close()
+	for _, until := range []string{`config ->> 'paused_until'`, `'2020-01-01T00:00:00Z'`} {
+		var paused bool
+		require.NoError(t, db.QueryRow("SELECT config ->> 'paused' FROM hw_topics").Scan(&paused))
+		require.True(t, paused)
+		_, err = db.Exec("UPDATE hw_topics SET config = json_set(config, '$.paused_until', " + until + ")")
+		require.NoError(t, err)
+	}
+	batch, err := e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, batch.Leased, 1, "it has ended")
+	_, err = db.Exec("UPDATE hw_topics SET config = json_remove(config, '$.paused_until')")
+	require.NoError(t, err)
+	topics, err := e.Topics(ctx)
+	require.NoError(t, err)
+	require.True(t, topics[0].Paused && topics[0].PausedUntil.IsZero())
+	batch, err = e.Lease(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Empty(t, batch.Leased)
+	require.Zero(t, batch.Next)
+}
