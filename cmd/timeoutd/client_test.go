@@ -209,6 +209,26 @@ func TestTheClientKnowsTopicsAndTheirDead(t *testing.T) {
 	resumed, err := c.Resume(ctx, "t")
 	require.NoError(t, err)
 	require.False(t, resumed.Paused)
+	until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	paused, err = c.PauseUntil(ctx, "t", until)
+	require.NoError(t, err)
+	require.WithinDuration(t, until, paused.PausedUntil, 0)
+	_, err = c.PauseUntil(ctx, "t", time.UnixMilli(1))
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = c.SetTopicIf(ctx, resumed, resumed)
+	require.ErrorIs(t, err, engine.ErrChanged, "it is paused by now")
+	require.ErrorIs(t, err, engine.ErrConflict)
+	_, err = c.SetTopicIf(ctx, engine.Topic{}, resumed)
+	require.ErrorIs(t, err, engine.ErrChanged, "it is there")
+	has, err := c.Topic(ctx, "t")
+	require.NoError(t, err)
+	next := has
+	next.Retries = 7
+	changed, err := c.SetTopicIf(ctx, has, next)
+	require.NoError(t, err)
+	require.Equal(t, next, changed)
+	_, err = c.Resume(ctx, "t")
+	require.NoError(t, err)
 
 	dead := func(n int64) {
 		require.Eventually(t, func() bool {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
@@ -75,9 +76,32 @@ func (c *Client) SetTopic(ctx context.Context, topic engine.Topic) (engine.Topic
 	return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic))
 }
 
+// SetTopicIf is SetTopic for a topic that still is as was, as another call has returned it with scope admin. Otherwise it
+// changes nothing, and the error is engine.ErrChanged. A zero was means that there must be no such topic.
+func (c *Client) SetTopicIf(ctx context.Context, was, topic engine.Topic) (engine.Topic, error) {
+	if was.Name == "" {
+		return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic), "If-None-Match", "*")
+	}
+	return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic), "If-Match", wire.TopicOf(was).ETag())
+}
+
 // Pause makes a topic accept tasks and run none. It returns the topic.
 func (c *Client) Pause(ctx context.Context, topic string) (engine.Topic, error) {
-	return c.changeTopic(ctx, http.MethodPost, topic, "/pause", nil)
+	return c.PauseAs(ctx, topic, wire.Pause{})
+}
+
+// PauseUntil is Pause with an end, by the clock of the server's engine.
+func (c *Client) PauseUntil(ctx context.Context, topic string, until time.Time) (engine.Topic, error) {
+	return c.PauseAs(ctx, topic, wire.Pause{Until: wire.Instant{Time: until}})
+}
+
+// PauseAs is Pause with an end, perhaps after a duration.
+func (c *Client) PauseAs(ctx context.Context, topic string, pause wire.Pause) (engine.Topic, error) {
+	var body any
+	if pause != (wire.Pause{}) {
+		body = pause
+	}
+	return c.changeTopic(ctx, http.MethodPost, topic, "/pause", body)
 }
 
 // Resume ends a pause. It returns the topic.
@@ -85,9 +109,12 @@ func (c *Client) Resume(ctx context.Context, topic string) (engine.Topic, error)
 	return c.changeTopic(ctx, http.MethodPost, topic, "/resume", nil)
 }
 
-func (c *Client) changeTopic(ctx context.Context, method, name, rest string, body any) (engine.Topic, error) {
-	kept, err := ask[wire.Topic](ctx, c, method, topicAt(name, rest), body)
-	return kept.Read(), err
+func (c *Client) changeTopic(ctx context.Context, method, name, rest string, body any, header ...string) (engine.Topic, error) {
+	var kept wire.Topic
+	if err := c.call(ctx, method, topicAt(name, rest), body, &kept, header...); err != nil {
+		return engine.Topic{}, err
+	}
+	return kept.Read(), nil
 }
 
 // DropTopic ends a topic and all tasks in it.

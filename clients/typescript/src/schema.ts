@@ -36,7 +36,7 @@ export interface paths {
          * Make or change a topic (admin)
          * @description What is not said becomes the default, but for the number of slots, which stays and can
          *     grow, and the pause, which stays: pause and resume are requests of their own. Of a topic
-         *     that is there, paused can only be said as it is (409 otherwise); a new one is made so. The answer
+         *     that is there, paused and paused_until can only be said as they are (409 otherwise); a new one is made so. The answer
          *     has a hint if the request has taken something from the topic by not naming it. With another
          *     every, tasks that have run and wait for a time of the schedule before wait for one of the new schedule:
          *     rescheduled says how many.
@@ -50,8 +50,8 @@ export interface paths {
         /**
          * Change what is said of a topic, and nothing else (admin)
          * @description What is not said stays, and what is null becomes the default. A callback is replaced as a whole, since its
-         *     headers are for its target. A topic that is not there is not made (404). If two requests at different nodes change
-         *     a topic at the same time, the last one stays.
+         *     headers are for its target. A topic that is not there is not made (404). Of simultaneous requests that change
+         *     other fields none is lost, whatever nodes answer.
          */
         patch: operations["patchTopic"];
         trace?: never;
@@ -67,7 +67,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Accept tasks and run none, on all nodes (admin) */
+        /**
+         * Accept tasks and run none, on all nodes (admin)
+         * @description With a body the pause ends by itself, at until or after for, by the clock of the engine. Without one it lasts until
+         *     a resume. The last request counts.
+         */
         post: operations["pauseTopic"];
         delete?: never;
         options?: never;
@@ -642,6 +646,10 @@ export interface components {
             due?: components["schemas"]["InstantIn"];
             after?: components["schemas"]["BoundedDurationIn"];
         };
+        Pause: {
+            until?: components["schemas"]["InstantIn"];
+            for?: components["schemas"]["BoundedDurationIn"];
+        };
         Callback: {
             /**
              * @example http
@@ -955,6 +963,8 @@ export interface components {
             /** @description Programs ask for the tasks, and nodes run none. There can be no callback. */
             pull?: boolean;
             paused?: boolean;
+            /** @description When a pause ends by itself. Without it, somebody has to resume the topic. */
+            paused_until?: components["schemas"]["InstantIn"];
         };
         TopicPatch: {
             name?: components["schemas"]["Topic"]["name"] | null;
@@ -977,6 +987,7 @@ export interface components {
             callback?: components["schemas"]["Topic"]["callback"] | null;
             pull?: components["schemas"]["Topic"]["pull"] | null;
             paused?: components["schemas"]["Topic"]["paused"] | null;
+            paused_until?: components["schemas"]["Topic"]["paused_until"] | null;
         };
         TopicChange: {
             name: components["schemas"]["Topic"]["name"];
@@ -999,6 +1010,7 @@ export interface components {
             callback?: components["schemas"]["Topic"]["callback"];
             pull?: components["schemas"]["Topic"]["pull"];
             paused?: components["schemas"]["Topic"]["paused"];
+            paused_until?: components["schemas"]["Topic"]["paused_until"];
             /** @description How many waiting tasks have another time. */
             rescheduled?: number;
             hint?: string;
@@ -1036,6 +1048,8 @@ export interface components {
             /** @description Programs ask for the tasks, and nodes run none. There can be no callback. */
             pull?: boolean;
             paused?: boolean;
+            /** @description When a pause ends by itself. Without it, somebody has to resume the topic. */
+            paused_until?: components["schemas"]["InstantIn"];
             counts: components["schemas"]["Counts"];
         };
         Counts: {
@@ -1164,6 +1178,8 @@ export interface components {
                 /** @description Programs ask for the tasks, and nodes run none. There can be no callback. */
                 pull?: boolean;
                 paused?: boolean;
+                /** @description When a pause ends by itself. Without it, somebody has to resume the topic. */
+                paused_until?: components["schemas"]["InstantIn"];
                 counts: components["schemas"]["Counts"] | null;
                 /** @description Of each slot. */
                 owners: string[];
@@ -1193,6 +1209,15 @@ export interface components {
                 "application/json": components["schemas"]["Answers"];
             };
         };
+        /** @description The topic is not as the request says, and nothing was changed */
+        Changed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description It was not done */
         Problem: {
             headers: {
@@ -1211,6 +1236,10 @@ export interface components {
         cause: string;
         /** @description The next of the answer before. */
         cursor: string;
+        /** @description The ETag of a topic, or *. If the topic is another one by now, nothing is changed (412). */
+        ifMatch: string;
+        /** @description * leaves a topic that is there as it is (412). */
+        ifNoneMatch: "*";
         limit: number;
     };
     requestBodies: {
@@ -1225,7 +1254,10 @@ export interface components {
             };
         };
     };
-    headers: never;
+    headers: {
+        /** @description For If-Match. The numbers of tasks don't change it. */
+        ETag: string;
+    };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
@@ -1265,6 +1297,7 @@ export interface operations {
             /** @description The topic */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1277,7 +1310,12 @@ export interface operations {
     putTopic: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of a topic, or *. If the topic is another one by now, nothing is changed (412). */
+                "If-Match"?: components["parameters"]["ifMatch"];
+                /** @description * leaves a topic that is there as it is (412). */
+                "If-None-Match"?: components["parameters"]["ifNoneMatch"];
+            };
             path: {
                 topic: components["parameters"]["topic"];
             };
@@ -1292,12 +1330,14 @@ export interface operations {
             /** @description What is kept */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TopicChange"];
                 };
             };
+            412: components["responses"]["Changed"];
             default: components["responses"]["Problem"];
         };
     };
@@ -1325,7 +1365,10 @@ export interface operations {
     patchTopic: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of a topic, or *. If the topic is another one by now, nothing is changed (412). */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
             path: {
                 topic: components["parameters"]["topic"];
             };
@@ -1340,42 +1383,56 @@ export interface operations {
             /** @description What is kept */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TopicChange"];
                 };
             };
+            412: components["responses"]["Changed"];
             default: components["responses"]["Problem"];
         };
     };
     pauseTopic: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of a topic, or *. If the topic is another one by now, nothing is changed (412). */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
             path: {
                 topic: components["parameters"]["topic"];
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Pause"];
+            };
+        };
         responses: {
             /** @description The topic */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Topic"];
                 };
             };
+            412: components["responses"]["Changed"];
             default: components["responses"]["Problem"];
         };
     };
     resumeTopic: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of a topic, or *. If the topic is another one by now, nothing is changed (412). */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
             path: {
                 topic: components["parameters"]["topic"];
             };
@@ -1386,12 +1443,14 @@ export interface operations {
             /** @description The topic */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Topic"];
                 };
             };
+            412: components["responses"]["Changed"];
             default: components["responses"]["Problem"];
         };
     };

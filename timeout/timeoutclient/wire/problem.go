@@ -14,6 +14,7 @@ var Statuses = []struct {
 	{engine.ErrArgument, http.StatusBadRequest},
 	{engine.ErrForged, http.StatusForbidden},
 	{engine.ErrNotFound, http.StatusNotFound},
+	{engine.ErrChanged, http.StatusPreconditionFailed}, // before ErrConflict, which it is, too
 	{engine.ErrConflict, http.StatusConflict},
 	{engine.ErrUnsupported, http.StatusNotImplemented},
 	{engine.ErrFull, http.StatusInsufficientStorage},

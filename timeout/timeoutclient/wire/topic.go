@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -28,6 +32,7 @@ type Topic struct {
 	Callback          *Callback `json:"callback,omitempty"`
 	Pull              bool      `json:"pull,omitempty"`
 	Paused            bool      `json:"paused,omitempty"`
+	PausedUntil       Instant   `json:"paused_until,omitzero"`
 }
 
 // TopicOf returns a topic as JSON.
@@ -37,7 +42,7 @@ func TopicOf(t engine.Topic) Topic {
 		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Priority: t.Priority, Rate: t.Rate, Every: t.Every,
 		GlobalConcurrency: t.GlobalConcurrency, GlobalRate: t.GlobalRate,
 		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
-		Callback: CallbackOf(t.Callback), Pull: t.Pull, Paused: t.Paused,
+		Callback: CallbackOf(t.Callback), Pull: t.Pull, Paused: t.Paused, PausedUntil: Instant{t.PausedUntil},
 	}
 }
 
@@ -48,8 +53,34 @@ func (t Topic) Read() engine.Topic {
 		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Priority: t.Priority, Rate: t.Rate, Every: t.Every,
 		GlobalConcurrency: t.GlobalConcurrency, GlobalRate: t.GlobalRate,
 		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
-		Callback: t.Callback.Read(), Pull: t.Pull, Paused: t.Paused,
+		Callback: t.Callback.Read(), Pull: t.Pull, Paused: t.Paused, PausedUntil: t.PausedUntil.Time,
 	}
+}
+
+// ETag returns the entity tag of a topic. The numbers of its tasks don't count.
+func (t Topic) ETag() string {
+	text, _ := json.Marshal(t)
+	sum := sha256.Sum256(text)
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+}
+
+// Pause is when a pause ends: at Until, or after For, or with neither of them by a resume.
+type Pause struct {
+	Until Instant   `json:"until,omitzero"`
+	For   *Duration `json:"for,omitempty"`
+}
+
+// End returns when a pause ends that begins now. The error wraps engine.ErrArgument.
+func (p Pause) End(now time.Time) (time.Time, error) {
+	switch {
+	case p.For == nil:
+		return p.Until.Time, nil
+	case !p.Until.IsZero():
+		return time.Time{}, fmt.Errorf("%w: until %v and for %v, must be one of them", engine.ErrArgument, p.Until.Time, time.Duration(*p.For))
+	case *p.For <= 0 || time.Duration(*p.For) > engine.MaxDuration:
+		return time.Time{}, fmt.Errorf("%w: for %v of a pause, must be positive, and at most %v", engine.ErrArgument, time.Duration(*p.For), engine.MaxDuration)
+	}
+	return now.Add(time.Duration(*p.For)), nil
 }
 
 // Topics are all topics, by name.

@@ -284,7 +284,7 @@ func TestARequestThatNeedsNoBodyMustHaveNone(t *testing.T) {
 	s := startOn(t, newEngine(t), Config{})
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/1", `{"after":"1h"}`)
 	for _, request := range []string{
-		"POST /v1/topics/t/dead/drop", "POST /v1/topics/t/dead/replay", "POST /v1/topics/t/pause", "POST /v1/topics/t/resume",
+		"POST /v1/topics/t/dead/drop", "POST /v1/topics/t/dead/replay", "POST /v1/topics/t/resume",
 		"POST /v1/topics/t/tasks/1/replay", "DELETE /v1/topics/t/tasks/1", "DELETE /v1/topics/t",
 	} {
 		method, path, _ := strings.Cut(request, " ")
@@ -294,7 +294,7 @@ func TestARequestThatNeedsNoBodyMustHaveNone(t *testing.T) {
 	}
 	require.Equal(t, timeout.Pending, get[wire.Task](s, "/v1/topics/t/tasks/1").State)
 	for body, status := range map[string]int{"": http.StatusOK, "{}": http.StatusBadRequest} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/topics/t/pause", io.MultiReader(strings.NewReader(body))) // in chunks
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/topics/t/resume", io.MultiReader(strings.NewReader(body))) // in chunks
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		answer, err := s.http.Do(r)

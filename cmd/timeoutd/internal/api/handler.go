@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -103,7 +104,6 @@ type Handler struct {
 	pulled *semaphore.Weighted // bytes of the payloads in answers to pulls
 	polls  *semaphore.Weighted // pulls that wait
 	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
-	turns  turns               // of requests that change topics
 	stats  *cache[wire.Stats]
 	sums   *cache[sums]
 	ready  *cache[string] // why not, or empty
@@ -123,7 +123,7 @@ func New(center *timeout.Center, cfg Config) (*Handler, error) {
 	h.stats, h.sums, h.ready = newCache(freshShare, countTimeout, h.look), newCache(0, sumsTimeout, h.sum), newCache(0, readyTimeout, h.unready)
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
-	h.got, h.turns = semaphore.NewWeighted(maxGot), newTurns()
+	h.got = semaphore.NewWeighted(maxGot)
 	for _, route := range h.routes() {
 		pattern, _ := route.split()
 		h.mux.Handle(pattern, h.serve(route))
@@ -145,16 +145,25 @@ type serving func(w http.ResponseWriter, r *http.Request) error
 // empty refuses a request with a body, where nothing reads it: a condition in it would be passed over.
 func empty(next serving) serving {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		full := r.ContentLength > 0
-		if r.ContentLength < 0 { // unknown
-			n, err := r.Body.Read(make([]byte, 1))
-			full = n > 0 || err != io.EOF
-		}
-		if full {
+		if hasBody(r) {
 			return fmt.Errorf("%w: the body, must be empty", timeout.ErrArgument)
 		}
 		return next(w, r)
 	}
+}
+
+// hasBody reports whether a request has a body. The body can be read all the same.
+func hasBody(r *http.Request) bool {
+	if r.ContentLength >= 0 {
+		return r.ContentLength > 0
+	}
+	body := bufio.NewReader(r.Body)
+	_, err := body.Peek(1)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	return err != io.EOF
 }
 
 // split returns the mux's pattern of a route and the names of its parameters.
@@ -179,8 +188,8 @@ func (h *Handler) routes() []route {
 		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.changeTopic(false))},
 		{"PATCH /v1/topics/{topic}", Admin, ofTopic(h.changeTopic(true))},
 		{"DELETE /v1/topics/{topic}", Admin, empty(ofTopic(h.dropTopic))},
-		{"POST /v1/topics/{topic}/pause", Admin, empty(ofTopic(h.pause(h.center.Pause)))},
-		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(h.center.Resume)))},
+		{"POST /v1/topics/{topic}/pause", Admin, ofTopic(h.pause(true))},
+		{"POST /v1/topics/{topic}/resume", Admin, empty(ofTopic(h.pause(false)))},
 		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, ofTopic(h.listCauses)},
 		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, empty(clearDead(h, replay, timeout.Task.Key))},
 		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, empty(clearDead(h, remove, drop))},

@@ -2,17 +2,15 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/semaphore"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -52,7 +50,12 @@ func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request, name string) 
 		return err
 	}
 	counts, err := h.center.Count(r.Context(), name)
-	return answer(w, wire.TopicCounts{Topic: h.topicFor(r)(topic), Counts: wire.CountsOf(counts)}, err)
+	if err != nil {
+		return err
+	}
+	told := wire.TopicCounts{Topic: h.topicFor(r)(topic), Counts: wire.CountsOf(counts)}
+	w.Header().Set("ETag", told.ETag())
+	return answer(w, told, nil)
 }
 
 // ofTopic returns the handler of a route with the name of a topic in its path.
@@ -68,27 +71,17 @@ func ofTopic(serve func(w http.ResponseWriter, r *http.Request, topic string) er
 
 // changeTopic returns the handler of a PUT or a PATCH. A PUT makes or changes a topic: a missing field becomes the default,
 // except the number of slots and the pause, which stay. A PATCH changes what is said of a topic, and a field that is null
-// becomes the default. Requests at this node come one after the other; of two at the same time at different nodes the last
-// one stays.
+// becomes the default.
 func (h *Handler) changeTopic(patch bool) func(http.ResponseWriter, *http.Request, string) error {
 	return func(w http.ResponseWriter, r *http.Request, name string) error {
 		said := topicBody{patch: patch}
 		if err := h.decode(w, r, &said); err != nil {
 			return err
 		}
-		turn := h.turns.of(name)
-		if err := turn.Acquire(r.Context(), 1); err != nil {
-			return err
+		change, err := h.change(r, name, func(has timeout.Topic) (timeout.Topic, error) { return said.over(name, has) })
+		if err != nil && change.Topic.Name != "" {
+			err = partly{fmt.Sprintf("topic %s is changed, and %d of its waiting tasks have another time", name, change.Rescheduled), err}
 		}
-		defer turn.Release(1)
-		if patch {
-			has, err := h.center.Topic(r.Context(), name)
-			if err != nil {
-				return err
-			}
-			said.fill(wire.TopicOf(has))
-		}
-		change, err := h.setTopic(r.Context(), name, &said)
 		if err != nil {
 			return err
 		}
@@ -96,25 +89,58 @@ func (h *Handler) changeTopic(patch bool) func(http.ResponseWriter, *http.Reques
 		if lost := said.lost(wire.TopicOf(change.Was), told.Topic); !patch && len(lost) > 0 {
 			told.Hint = strings.Join(lost, ", ") + " had another value, and a PUT without them sets the default: PATCH changes only what it names"
 		}
+		w.Header().Set("ETag", told.ETag())
 		return answerAs(w, http.StatusOK, told)
 	}
 }
 
-// turns let one request at a time change a topic. Few others have to wait for it, too.
-type turns [64]*semaphore.Weighted
-
-func newTurns() (t turns) {
-	for i := range t {
-		t[i] = semaphore.NewWeighted(1)
+// change changes a topic on the conditions of a request. The function gets the topic as it is, without a name if there is none,
+// and returns it as it is to be. It is called again if somebody else has changed the topic in between: no change is lost.
+func (h *Handler) change(r *http.Request, name string, to func(has timeout.Topic) (timeout.Topic, error)) (change timeout.TopicChange, err error) {
+	defer h.stats.forget()
+	for {
+		has, err := h.center.Topic(r.Context(), name)
+		if err != nil && !errors.Is(err, timeout.ErrNotFound) {
+			return change, err
+		}
+		if err := checkMatch(r, name, has); err != nil {
+			return change, err
+		}
+		topic, err := to(has)
+		if err != nil {
+			return change, err
+		}
+		if change, err = h.center.ChangeTopicIf(r.Context(), has, topic); !errors.Is(err, timeout.ErrChanged) {
+			return change, err
+		}
 	}
-	return t
 }
 
-var seed = maphash.MakeSeed()
-
-func (t *turns) of(topic string) *semaphore.Weighted {
-	return t[maphash.String(seed, topic)%uint64(len(t))]
+// checkMatch returns an error if a topic is not as If-Match and If-None-Match of a request say. Without a name there is none.
+func checkMatch(r *http.Request, name string, has timeout.Topic) error {
+	onlyNew, err := ifNoneMatch(r)
+	if err != nil {
+		return err
+	}
+	if onlyNew && has.Name != "" {
+		return fmt.Errorf("%w: topic %s is there, and If-None-Match is *", timeout.ErrChanged, name)
+	}
+	tags, tag := r.Header.Get("If-Match"), wire.TopicOf(has).ETag()
+	if tags == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(tags, ",") {
+		switch one = strings.TrimSpace(one); {
+		case one == "*" && has.Name != "", one == tag && has.Name != "":
+			return nil
+		case one != "*" && !entityTag.MatchString(one):
+			return fmt.Errorf("%w: If-Match %.*q, must be * or the ETag of a topic, with its quotes", timeout.ErrArgument, maxShown, tags)
+		}
+	}
+	return fmt.Errorf("%w: topic %s is not as it was with %.*q: read it again", timeout.ErrChanged, name, maxShown, tags)
 }
+
+var entityTag = regexp.MustCompile(`^(W/)?"[^"]*"$`)
 
 // topicBody is the body of a PUT or a PATCH.
 type topicBody struct {
@@ -152,9 +178,39 @@ func (b *topicBody) unsaid(yield func(string, int) bool) {
 	}
 }
 
-// fill sets the missing fields to the settings of the topic. Its slots stay, also if they grow now.
+// over returns what the body makes of a topic, which has no name if there is none. Neither a PUT nor a PATCH changes the pause, and
+// another one than the topic's is refused: a caller could take a running topic for a paused one.
+func (b topicBody) over(name string, has timeout.Topic) (timeout.Topic, error) {
+	there := has.Name != ""
+	switch {
+	case b.Name != "" && b.Name != name:
+		return has, fmt.Errorf("%w: name %.*q in the body, must be that of the path, %q, or not there", timeout.ErrArgument, maxShown, b.Name, name)
+	case b.patch && !there:
+		return has, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+	case there && b.sets("paused") && b.Paused != has.Paused:
+		return has, fmt.Errorf("%w: paused %t of topic %s, which is there with %t: pause and resume change that", timeout.ErrConflict, b.Paused, name, has.Paused)
+	case there && b.sets("paused_until") && !b.PausedUntil.Equal(has.PausedUntil):
+		return has, fmt.Errorf("%w: paused_until %v of topic %s, which is there with %v: pause and resume change that", timeout.ErrConflict, b.PausedUntil.Time, name, has.PausedUntil)
+	}
+	if b.patch {
+		b.fill(wire.TopicOf(has))
+	}
+	topic := b.Read()
+	topic.Name = name
+	if there {
+		topic.Paused, topic.PausedUntil = has.Paused, has.PausedUntil
+	}
+	return topic, nil
+}
+
+// sets reports whether the body has a field that is not null.
+func (b *topicBody) sets(field string) bool {
+	value, said := b.says(field)
+	return said && string(value) != "null"
+}
+
+// fill sets the missing fields to the settings of the topic.
 func (b *topicBody) fill(has wire.Topic) {
-	has.Slots, has.Paused = 0, false
 	for _, i := range b.unsaid {
 		reflect.ValueOf(&b.Topic).Elem().Field(i).Set(reflect.ValueOf(has).Field(i))
 	}
@@ -172,38 +228,10 @@ func (b *topicBody) lost(was, now wire.Topic) (names []string) {
 	return names
 }
 
-func (h *Handler) setTopic(ctx context.Context, name string, topic *topicBody) (timeout.TopicChange, error) {
-	if topic.Name != "" && topic.Name != name {
-		return timeout.TopicChange{}, fmt.Errorf("%w: name %.*q in the body, must be that of the path, %q, or not there", timeout.ErrArgument, maxShown, topic.Name, name)
-	}
-	topic.Name = name
-	if value, said := topic.says("paused"); said && string(value) != "null" {
-		if err := h.checkPaused(ctx, name, topic.Paused); err != nil {
-			return timeout.TopicChange{}, err
-		}
-	}
-	defer h.stats.forget()
-	change, err := h.center.ChangeTopic(ctx, topic.Read())
-	if err != nil && change.Topic.Name != "" {
-		err = partly{fmt.Sprintf("topic %s is changed, and %d of its waiting tasks have another time", name, change.Rescheduled), err}
-	}
-	return change, err
-}
-
-// checkPaused refuses another Paused than the topic's, since neither a PUT nor a PATCH changes
-// it. Otherwise a caller could take a running topic for a paused one.
-func (h *Handler) checkPaused(ctx context.Context, name string, paused bool) error {
-	topic, err := h.center.Topic(ctx, name)
-	switch {
-	case errors.Is(err, timeout.ErrNotFound):
-		return nil // the topic is made
-	case err == nil && topic.Paused != paused:
-		return fmt.Errorf("%w: paused %t of topic %s, which is there with %t: pause and resume change that", timeout.ErrConflict, paused, name, topic.Paused)
-	}
-	return err
-}
-
 func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request, name string) error {
+	if tags := r.Header.Get("If-Match"); tags != "" {
+		return fmt.Errorf("%w: If-Match %.*q of a DELETE, must not be there: the tasks that would go are not compared", timeout.ErrArgument, maxShown, tags)
+	}
 	if err := h.center.DropTopic(r.Context(), name); err != nil {
 		return err
 	}
@@ -213,13 +241,52 @@ func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request, name string)
 }
 
 // pause returns the handler of pause or resume.
-func (h *Handler) pause(do func(ctx context.Context, topic string) error) func(http.ResponseWriter, *http.Request, string) error {
+func (h *Handler) pause(paused bool) func(http.ResponseWriter, *http.Request, string) error {
 	return func(w http.ResponseWriter, r *http.Request, name string) error {
-		if err := do(r.Context(), name); err != nil {
+		var pause wire.Pause
+		if hasBody(r) {
+			if err := h.decode(w, r, &pause); err != nil {
+				return err
+			}
+		}
+		now, err := h.center.Now(r.Context())
+		if err != nil {
 			return err
 		}
-		h.stats.forget()
-		topic, err := h.center.Topic(r.Context(), name)
-		return answer(w, wire.TopicOf(topic), err)
+		until, err := pause.End(now)
+		if err != nil {
+			return err
+		}
+		topic, err := h.setPause(r, name, paused, until)
+		if err != nil {
+			return err
+		}
+		told := wire.TopicOf(topic)
+		w.Header().Set("ETag", told.ETag())
+		return answer(w, told, nil)
 	}
+}
+
+// setPause pauses or resumes a topic. Without a condition it can be one that this node could not make.
+func (h *Handler) setPause(r *http.Request, name string, paused bool, until time.Time) (topic timeout.Topic, err error) {
+	ctx := r.Context()
+	switch {
+	case r.Header.Get("If-Match") != "":
+		change, err := h.change(r, name, func(has timeout.Topic) (timeout.Topic, error) {
+			has.Paused, has.PausedUntil = paused, until
+			return has, nil
+		})
+		return change.Topic, err
+	case !paused:
+		err = h.center.Resume(ctx, name)
+	case until.IsZero():
+		err = h.center.Pause(ctx, name)
+	default:
+		err = h.center.PauseUntil(ctx, name, until)
+	}
+	if err != nil {
+		return topic, err
+	}
+	h.stats.forget()
+	return h.center.Topic(ctx, name)
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func (s *session) topics(ctx context.Context, _ []string) error {
@@ -29,10 +31,13 @@ func servedBy(t engine.Topic) string {
 }
 
 func runsOrNot(t engine.Topic) string {
-	if t.Paused {
+	switch {
+	case !t.Paused:
+		return "runs"
+	case t.PausedUntil.IsZero():
 		return "paused"
 	}
-	return "runs"
+	return "paused until " + instant(t.PausedUntil)
 }
 
 // topicFlags returns flags for the settings of a topic, with its values.
@@ -98,7 +103,7 @@ func changeTopic(s *session, flags *flag.FlagSet) doing {
 		if errors.Is(err, engine.ErrNotFound) { // the topic is made
 			made := engine.Topic{Name: words[0]}
 			change(&made)
-			kept, err = s.SetTopic(ctx, made)
+			kept, err = s.SetTopicIf(ctx, engine.Topic{}, made) // unless somebody else has made it since
 		}
 		t := s.printTopic(kept)
 		if rescheduled > 0 {
@@ -132,11 +137,19 @@ func (s *session) printTopic(topic engine.Topic) table {
 	return t
 }
 
-func pauseTopic(do func(*session, context.Context, string) (engine.Topic, error)) setup {
-	return plain(func(s *session, ctx context.Context, words []string) error {
-		kept, err := do(s, ctx, words[0])
+func pauseTopic(s *session, flags *flag.FlagSet) doing {
+	var pause wire.Pause
+	durationFlag(flags, "for", "how long, such as 15m", func(d *time.Duration) { pause.For = (*wire.Duration)(d) })
+	instantFlag(flags, "until", "when tasks run again: a time such as 2026-01-02T15:04:05Z, or milliseconds since 1970", func(t time.Time) { pause.Until.Time = t })
+	return func(ctx context.Context, words []string) error {
+		kept, err := s.PauseAs(ctx, words[0], pause)
 		return s.say(err, "%s: %s", kept.Name, runsOrNot(kept))
-	})
+	}
+}
+
+func (s *session) resume(ctx context.Context, words []string) error {
+	kept, err := s.Resume(ctx, words[0])
+	return s.say(err, "%s: %s", kept.Name, runsOrNot(kept))
 }
 
 func (s *session) closeCircuit(ctx context.Context, words []string) error {

@@ -175,7 +175,7 @@ func cells(topic wire.TopicStats, stats wire.Stats, before *wire.Stats) []string
 	}
 	note := ""
 	if topic.Paused {
-		note = "paused"
+		note = runsOrNot(topic.Read())
 	}
 	all := topic.All
 	if all == nil {

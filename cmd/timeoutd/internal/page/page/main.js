@@ -125,7 +125,7 @@
     $("topic-card").hidden = !topic;
     if (!topic) return;
     setText($("topic-title"), topic.name);
-    setText($("topic-note"), `${plural(topic.owners.length, "slot")}${topic.paused ? ", paused" : ""}${topic.pull ? "; programs pull its tasks" : topic.here ? "" : "; this node does not serve it"}`);
+    setText($("topic-note"), `${plural(topic.owners.length, "slot")}${topic.paused ? ", " + paused(topic) : ""}${topic.pull ? "; programs pull its tasks" : topic.here ? "" : "; this node does not serve it"}`);
     drawOwners($("owners"), $("strip"), latest, topic);
     tasks.tabs(topic.counts);
     drawFacts($("settings"), topicFacts(topic));

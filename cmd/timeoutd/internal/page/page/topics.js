@@ -35,10 +35,13 @@ function drawMini(members, owners) {
 
 const cell = (text, cls = "") => h("td", { class: ("n " + cls).trim() }, text);
 
+// paused is what the page says of a pause, or nothing.
+const paused = (t) => (t.paused ? "paused" + (t.paused_until ? " until " + date(t.paused_until) : "") : "");
+
 // drawTopics keeps its rows, so that the button in focus stays there.
 function drawTopics(body, stats, chosen, filter, choose, pause) {
   const shown = stats.topics.filter((t) => t.name.toLowerCase().includes(filter.toLowerCase()));
-  const now = JSON.stringify(shown.map((t) => [t.name, !!t.paused]));
+  const now = JSON.stringify(shown.map((t) => [t.name, paused(t)]));
   if (body.dataset.now !== now || !body.firstChild) {
     body.dataset.now = now;
     body.replaceChildren(...(shown.length ? shown.map((t) => h("tr", { "data-topic": t.name })) : [h("tr", {}, h("td", { class: "empty", colspan: 13 },
@@ -46,7 +49,7 @@ function drawTopics(body, stats, chosen, filter, choose, pause) {
     for (const row of body.querySelectorAll("[data-topic]")) {
       const name = row.dataset.topic, t = shown.find((one) => one.name === name);
       row.append(
-        h("td", {}, h("button", { type: "button", class: "link name", title: name, onclick: () => choose(name) }, name), t.paused ? h("span", { class: "badge" }, "paused") : null),
+        h("td", {}, h("button", { type: "button", class: "link name", title: name, onclick: () => choose(name) }, name), t.paused ? h("span", { class: "badge" }, paused(t)) : null),
         h("td", { class: "act" }, plain(t.paused ? "Resume" : "Pause", () => pause(name, !t.paused), { class: "small toggle", "aria-label": (t.paused ? "Resume " : "Pause ") + name })));
     }
   }
