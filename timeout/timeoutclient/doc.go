@@ -11,7 +11,7 @@
 // # Errors
 //
 // An error of the server is an [*Error]: its text is the server's, and it has the HTTP status.
-// errors.Is matches it with engine.ErrNotFound, ErrArgument, ErrConflict, ErrFull, ErrForged,
+// errors.Is matches it with engine.ErrNotFound, ErrArgument, ErrConflict, ErrChanged, ErrFull, ErrForged,
 // ErrUnsupported and ErrClosed. Calls for many tasks return an error if nothing is known about them.
 // Otherwise each answer has its own Err.
 //
