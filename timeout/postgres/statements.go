@@ -35,7 +35,7 @@ var snippets = []string{
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{time}", timeOf,
-	"{until}", "round(extract(epoch FROM (p.config::json ->> 'paused_until')::timestamptz) * 1000)::bigint", // Topic.PausedUntil, or null
+	"{until}", "CASE WHEN p.paused THEN round(extract(epoch FROM (p.config::json ->> 'paused_until')::timestamptz) * 1000)::bigint END", // Topic.PausedUntil, or null
 	"{paused}", "(p.paused AND coalesce({until} > (SELECT now FROM clock), true))",
 	"{task}", taskWith("t.payload"),
 	"{task, brief if $10}", taskWith("CASE WHEN NOT $10 THEN t.payload END"),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -132,15 +133,18 @@ func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 func TestAPauseIsForAVersionBeforeOneThatSomebodyHasToEnd(t *testing.T) {
 	ctx := t.Context()
 	for _, zone := range []string{"UTC", "Asia/Kathmandu"} {
-		e := openTopic(t, engine.Topic{Name: "orders"})
+		e, err := postgres.Open(ctx, sharedURL(t, "timezone="+url.QueryEscape(zone)), postgres.Config{Schema: newSchema()})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		_, err = e.SetTopic(ctx, engine.Topic{Name: "orders"}, true)
+		require.NoError(t, err)
 		pool := newPool(t)
 		exec := func(sql string) {
 			t.Helper()
 			_, err := pool.Exec(ctx, sql)
 			require.NoError(t, err)
 		}
-		exec("ALTER ROLE CURRENT_USER SET timezone = '" + zone + "'")
-		_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "x"}})
+		_, err = e.Set(ctx, []engine.Task{{Topic: "orders", ID: "x"}})
 		require.NoError(t, err)
 		_, err = e.Pause(ctx, "orders", true, time.Now().Add(time.Hour))
 		require.NoError(t, err)
@@ -163,6 +167,5 @@ func TestAPauseIsForAVersionBeforeOneThatSomebodyHasToEnd(t *testing.T) {
 		topics, err := e.Topics(ctx)
 		require.NoError(t, err)
 		require.True(t, topics[0].Paused && topics[0].PausedUntil.IsZero())
-		exec("ALTER ROLE CURRENT_USER RESET timezone")
 	}
 }

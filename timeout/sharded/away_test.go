@@ -3,6 +3,7 @@ package sharded_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -259,6 +260,41 @@ func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 		require.ErrorIs(r.t, err, errRefused)
 		_, err = r.engine.Lease(r.t.Context(), engine.Ask{Topic: "orders", Max: 1})
 		require.ErrorIs(r.t, err, errRefused)
+	})
+}
+
+// A change on condition that has not reached all shards is half-made: the first shard has it, and the others get it when
+// they are back, or by a call for the topic as it is.
+func TestAChangeOnConditionGoesOnWhereItHasEnded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		t, ctx := r.t, r.t.Context()
+		was, err := r.ChangeTopicIf(ctx, engine.Topic{}, engine.Topic{Name: "mails", MaxDead: math.MaxInt})
+		require.NoError(t, err)
+		r.shards[2].is.Store(refusing)
+		pass(time.Second)
+		next := was.Topic
+		next.Retries, next.Paused, next.PausedUntil = 3, true, time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		_, err = r.ChangeTopicIf(ctx, was.Topic, next)
+		require.ErrorIs(t, err, errRefused)
+		_, err = r.ChangeTopicIf(ctx, was.Topic, next)
+		require.ErrorIs(t, err, engine.ErrChanged)
+		has, err := r.Topic(ctx, "mails")
+		require.NoError(t, err)
+		require.Equal(t, 3, has.Retries)
+		require.True(t, next.PausedUntil.Equal(has.PausedUntil))
+		_, err = r.ChangeTopicIf(ctx, engine.Topic{}, engine.Topic{Name: "new"})
+		require.NoError(t, err, "a new topic can wait for a shard")
+		r.shards[2].is.Store(well)
+		pass(2 * time.Second)
+		_, err = r.ChangeTopicIf(ctx, has, next)
+		require.NoError(t, err)
+		all := make([][]engine.Topic, 3)
+		for i, shard := range r.shards {
+			all[i], err = shard.Engine.Topics(ctx)
+			require.NoError(t, err)
+		}
+		require.Equal(t, all[0], all[2])
+		require.Equal(t, all[0], all[1])
 	})
 }
 

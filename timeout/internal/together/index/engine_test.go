@@ -128,6 +128,35 @@ func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
 	require.Eventually(t, func() bool { return lease() == 1 }, time.Minute, 10*time.Millisecond)
 }
 
+// The wheel does not know of a pause. What is due in it asks for nothing more often than a scan.
+func TestAPauseOfDueTasksIsNotAskedAboutAgainAndAgain(t *testing.T) {
+	const scan = 10 * time.Second
+	e := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), inMemory(t), index.Config{Scan: scan, Window: scan})
+	_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+	require.NoError(t, err)
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
+	require.NoError(t, err)
+	for _, pause := range []time.Duration{0, time.Hour, 9 * time.Second} {
+		now, err := e.Now(t.Context())
+		require.NoError(t, err)
+		until := time.Time{}
+		if pause > 0 {
+			until = now.Add(pause)
+		}
+		_, err = e.Pause(t.Context(), "orders", true, until)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { // the wheel may have put the task off for a moment, for the pause before
+			batch, err := e.Lease(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Minute})
+			require.NoError(t, err)
+			require.Empty(t, batch.Leased)
+			if next := batch.Now.Add(scan); pause == 0 || until.After(next) {
+				return next.Equal(batch.Next)
+			}
+			return until.Equal(batch.Next)
+		}, time.Minute, 10*time.Millisecond)
+	}
+}
+
 func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.db")
