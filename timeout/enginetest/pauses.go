@@ -29,10 +29,14 @@ func testPausedUntil(r *rig) {
 	if peeker, ok := r.second.(engine.Peeker); ok && !r.opts.NoPeek {
 		_, err := r.second.Set(r.ctx, []engine.Task{r.task("due", past)}) // it knows the topic
 		require.NoError(r.t, err)
-		now := r.now()
-		waits, err := peeker.Peek(r.ctx, []engine.Peek{{Topic: r.topic}})
-		require.NoError(r.t, err)
-		require.LessOrEqual(r.t, waits[0], paused.PausedUntil.Sub(now)+time.Millisecond)
+		r.leaseBatch(engine.Ask{Max: 1})
+		r.eventually("a peek knows of the pause", func() bool {
+			now := r.now()
+			waits, err := peeker.Peek(r.ctx, []engine.Peek{{Topic: r.topic}})
+			require.NoError(r.t, err)
+			require.LessOrEqual(r.t, waits[0], paused.PausedUntil.Sub(now)+time.Millisecond)
+			return waits[0] > long-patient
+		})
 	}
 	r.idle(short)
 	require.Equal(r.t, "due", r.afterPause(2*short).ID)

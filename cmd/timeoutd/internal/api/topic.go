@@ -125,7 +125,7 @@ func checkMatch(r *http.Request, name string, has timeout.Topic) error {
 	if onlyNew && has.Name != "" {
 		return fmt.Errorf("%w: topic %s is there, and If-None-Match is *", timeout.ErrChanged, name)
 	}
-	tags, tag := r.Header.Get("If-Match"), wire.TopicOf(has).ETag()
+	tags, tag := strings.Join(r.Header.Values("If-Match"), ","), wire.TopicOf(has).ETag()
 	if tags == "" {
 		return nil
 	}
