@@ -80,7 +80,7 @@ func (p Pause) End(now time.Time) (time.Time, error) {
 	case *p.For <= 0 || time.Duration(*p.For) > engine.MaxDuration:
 		return time.Time{}, fmt.Errorf("%w: for %v of a pause, must be positive, and at most %v", engine.ErrArgument, time.Duration(*p.For), engine.MaxDuration)
 	}
-	return now.Add(time.Duration(*p.For)), nil
+	return now.Add(time.Duration(*p.For) + time.Millisecond), nil // an engine's clock is rounded down, and no pause is too short
 }
 
 // Topics are all topics, by name.
