@@ -181,7 +181,9 @@ func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, 
 	if _, err := e.index.Lease(context.WithoutCancel(ctx), engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: outcomes}); err != nil {
 		e.warn("timeout/index: entries come due again, and are refused", err)
 	}
-	e.refresh(ctx, gone)
+	if e.refresh(ctx, gone); len(gone) > 0 { // newer versions of them may be due
+		batch.Next = batch.Now
+	}
 	return refused, failed
 }
 

@@ -503,3 +503,43 @@ func (hearing) Wake(ctx context.Context, wake func(topic string), _ func(engine.
 	<-ctx.Done()
 	return nil
 }
+
+// The entry of an index that was not told of a version has its time. The version before is gone when it is due, and the
+// present one is leased at once.
+func TestATaskThatAnotherNodeHasSetAtTheSameTimeIsNotLate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	var nodes [2]*index.Engine
+	for i := range nodes {
+		primary, err := sqlite.Open(path, sqlite.Config{})
+		require.NoError(t, err)
+		entries, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		nodes[i], err = index.New(primary, entries, index.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, nodes[i].Close()) })
+	}
+	ctx, told, other := t.Context(), nodes[0], nodes[1]
+	_, err := told.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1}, false)
+	require.NoError(t, err)
+	due := time.Now().Add(1500 * time.Millisecond)
+	set := func() {
+		_, err := told.Set(ctx, []engine.Task{{Topic: "orders", ID: "1", Due: due, KeepDue: true}})
+		require.NoError(t, err)
+	}
+	lease := func() engine.Batch {
+		batch, err := other.Lease(ctx, engine.Ask{Topic: "orders", Node: "other", Lease: time.Minute, Max: 10})
+		require.NoError(t, err)
+		return batch
+	}
+	set()
+	require.Empty(t, lease().Leased) // the other node's index has the first version
+	set()
+	time.Sleep(time.Until(due.Add(10 * time.Millisecond)))
+	batch := lease()
+	if len(batch.Leased) == 0 {
+		require.Equal(t, batch.Now, batch.Next)
+		batch = lease()
+	}
+	require.Len(t, batch.Leased, 1)
+}
