@@ -34,8 +34,9 @@
 // # Executions
 //
 // With Config.Executions a log has the last attempts of each task: what Engine.Executions returns. An attempt has about 50
-// bytes, and its error. Engines with different settings may share a Redis. Those of a version before delete tasks without
-// their logs. Such a log goes with the next set of the same id, or with its topic.
+// bytes, and its error. While more than three quarters of the maxmemory are in use, logs get no attempt. Engines with
+// different settings may share a Redis. Those of a version before set and delete tasks without a look at their logs. Such a
+// log goes with the next set of the same id by this version, or with its topic.
 //
 // # If memory is short
 //

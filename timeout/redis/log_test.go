@@ -350,7 +350,28 @@ func TestALogStaysThroughGrowing(t *testing.T) {
 	}
 }
 
-// The logs have nearly all memory of a full server. They go with the oldest of the dead tasks, and a lease ends as ever.
+// Logs grow while at most three quarters of the memory are in use: they fill no server, even those of waiting tasks.
+func TestLogsOfWaitingTasksLeaveRoomForSets(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, small...)
+	e := openEngine(t, s, redis.Config{PollInterval: -1, Executions: 20})
+	withTopic(t, e, engine.Topic{Slots: 1, Retain: time.Hour})
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+		set(t, e, engine.Task{ID: ids[i]})
+	}
+	most := s.info(t, "memory", "maxmemory")
+	for range 20 {
+		endAll(t, e, engine.Outcome{As: engine.Pending, Error: strings.Repeat("e", engine.MaxError)}, ids...)
+	}
+	require.Greater(t, s.info(t, "memory", "used_memory"), most/2, "the logs would have more than there is")
+	require.Less(t, s.info(t, "memory", "used_memory"), most*9/10)
+	require.NotEmpty(t, executions(t, e, "0"))
+	set(t, e, engine.Task{ID: "new"})
+}
+
+// Logs have most of the memory of a full server. They go with the oldest of the dead tasks, and a lease ends as ever.
 func TestAFullServerSettlesWithALogAndMakesRoom(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, small...)
@@ -364,7 +385,7 @@ func TestAFullServerSettlesWithALogAndMakesRoom(t *testing.T) {
 		ids := make([]string, len(tasks))
 		for i := range tasks {
 			ids[i] = fmt.Sprint(n, "-", i)
-			tasks[i] = engine.Task{Topic: "orders", ID: ids[i]}
+			tasks[i] = engine.Task{Topic: "orders", ID: ids[i], Payload: make([]byte, 4000)}
 		}
 		answers, err := e.Set(ctx, tasks)
 		if err == nil {
@@ -380,7 +401,7 @@ func TestAFullServerSettlesWithALogAndMakesRoom(t *testing.T) {
 		endAll(t, e, engine.Outcome{As: engine.Dead}, ids...)
 	}
 	require.True(t, settle(t, e, engine.Outcome{Token: held.Token, As: engine.Dead, Error: "held"}))
-	require.Equal(t, []string{"held"}, errorsOf(executions(t, e, "held")))
+	require.Empty(t, executions(t, e, "held"), "there is no room for it")
 	before := ended(t, e, "orders")
 	require.Eventually(t, func() bool {
 		require.NoError(t, err1(e.Maintain(ctx)))
@@ -388,7 +409,38 @@ func TestAFullServerSettlesWithALogAndMakesRoom(t *testing.T) {
 		return err == nil && answers[0].Err == nil
 	}, time.Minute, time.Millisecond)
 	require.Less(t, ended(t, e, "orders"), before)
-	require.Len(t, keptLogs(t, s.client(t), e), ended(t, e, "orders"))
+	for _, id := range keptLogs(t, s.client(t), e) {
+		require.Equal(t, engine.Dead, get(t, e, id).State, "the log of %s goes with it", id)
+	}
+	endAll(t, e, engine.Outcome{As: engine.Pending, Error: "logged again"}, "room")
+	require.Equal(t, []string{"logged again"}, errorsOf(executions(t, e, "room")))
+}
+
+// Somebody else has cut a log. The others go on, and so does its task, with another log.
+func TestABrokenLogHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 4, 9, 40} {
+		e := logs(t, sharedServer(t), 5)
+		client := sharedServer(t).client(t)
+		fail(t, e, "first", "1")
+		cut := func() {
+			log, err := client.HGet(ctx, fieldsKey(e), "\x021").Bytes()
+			require.NoError(t, err)
+			require.Greater(t, len(log), size)
+			require.NoError(t, client.HSet(ctx, fieldsKey(e), "\x021", log[:size]).Err())
+		}
+		cut()
+		set(t, e, engine.Task{ID: "2"})
+		endAll(t, e, engine.Outcome{As: engine.Pending, Error: "second"}, "1", "2")
+		require.Equal(t, []string{"second"}, errorsOf(executions(t, e, "1")))
+		cut()
+		leaseBatch(t, e, engine.Ask{Max: 2, Lease: time.Millisecond})
+		time.Sleep(5 * time.Millisecond)
+		set(t, e, engine.Task{ID: "3"})
+		endAll(t, e, engine.Outcome{As: engine.Pending, Error: "third"}, "1", "2", "3")
+		require.Len(t, executions(t, e, "1"), 2)
+		require.Equal(t, []string{"third"}, errorsOf(executions(t, e, "3")))
+	}
 }
 
 // Somebody else has changed a log.

@@ -28,7 +28,12 @@ local function remember(id, record, body, told, failure)
   local log, first = call('HGET', m, '\2' .. id) or '', 2
   local kept = byte(log) or 0
   while kept > 0 do
-    local size, ended = struct.unpack('>I2I6', log, first)
+    local size, ended = #log, now
+    if #log >= first + 7 then size, ended = struct.unpack('>I2I6', log, first) end
+    if first + 1 + size > #log then -- somebody else has cut it
+      log, kept, first = '', 0, 2
+      break
+    end
     if kept < most and #log - first + #entry < 16384 and ended > now - ARGV[extra + 2] then break end
     kept, first = kept - 1, first + 2 + size
   end
@@ -197,7 +202,14 @@ if max > 0 and not paused then
   bodies = {ids, scores, bodies, records}
 end
 
-if #logs > 0 then call('HSET', m, 'logs', 1, unpack(logs)) end
+-- Logs must not fill a server: they grow only while at most three quarters of its memory are in use.
+if #logs > 0 then
+  local info = call('INFO', 'memory')
+  local most = tonumber(string.match(info, '\nmaxmemory:(%d+)'))
+  if most == 0 or tonumber(string.match(info, '\nused_memory:(%d+)')) <= most / 4 * 3 then
+    call('HSET', m, 'logs', 1, unpack(logs))
+  end
+end
 
 -- What is due next, and how much is due already.
 local after, backlog = paused and ends or 0, 0
