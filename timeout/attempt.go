@@ -92,7 +92,7 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	switch cause := context.Cause(ctx); {
 	case !Failed(err), errors.Is(err, ErrAnswered):
 		visit.leave(nil)
-	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
+	case errors.Is(cause, ErrLeaseLost), errors.Is(cause, ErrStopping), errors.Is(err, ErrArgument):
 		visit.leave(errNoCall)
 	default:
 		visit.leave(err)

@@ -40,7 +40,7 @@ func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, 
 	uncounted := errors.Is(failure, ErrUncounted)
 	switch last := isLast(topic, task.Attempts) && !uncounted; {
 	case schedule != nil && (last || !now.Add(wait).Before(next)):
-		return engine.Outcome{As: Pending, Due: next, NewRun: true, Error: cmp.Or(text, "timeout: failed")}
+		return engine.Outcome{As: Pending, Due: next, NewRun: true, Release: uncounted, Error: cmp.Or(text, "timeout: failed")}
 	case uncounted:
 		return engine.Outcome{As: Pending, After: wait, Release: true}
 	case last:

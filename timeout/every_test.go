@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -342,6 +343,50 @@ func TestSetsThatKeepTheTimeDoNotPutOffARun(t *testing.T) {
 		_, err := r.Set(t.Context(), timeout.Task{Topic: "hooks", ID: "1", KeepDue: true, IfAbsent: true})
 		require.ErrorIs(t, err, timeout.ErrArgument)
 		require.ErrorContains(t, err, "KeepDue and IfAbsent of hooks/1, must be one of them")
+	})
+}
+
+// A task that waits for a place of the node is Running to the engine. Sets that go on do not put it off behind all others.
+func TestSetsThatKeepTheTimeDoNotPutOffATaskInAQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "hooks", Concurrency: 1})
+		require.NoError(t, err)
+		var first time.Duration
+		began := time.Now()
+		require.NoError(t, r.Handle("hooks", func(_ context.Context, task timeout.Task) error {
+			if task.ID != "x" {
+				time.Sleep(1200 * time.Millisecond)
+			} else if first == 0 {
+				first = time.Since(began)
+			}
+			return nil
+		}))
+		for i := range 200 {
+			_, err := r.SetAll(t.Context(), []timeout.Task{ // more than can be done
+				{Topic: "hooks", ID: fmt.Sprint(i, "a")}, {Topic: "hooks", ID: fmt.Sprint(i, "b")}, {Topic: "hooks", ID: "x", After: 2 * time.Second, KeepDue: true},
+			})
+			require.NoError(t, err)
+			pass(time.Second)
+		}
+		require.Positive(t, first)
+		require.Less(t, first, time.Minute)
+	})
+}
+
+// A target that puts off each attempt takes none from the task, in the last attempt of a run neither.
+func TestARunWithoutACountedAttemptHasNone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _ := periodic(t, timeout.Topic{Every: "10s", Retain: time.Hour}, func(int, timeout.Task) error {
+			return timeout.RetryAfter(timeout.Uncounted(io.EOF), time.Hour)
+		})
+		r.set("1", 0)
+		pass(15 * time.Second)
+		log, err := r.Executions(t.Context(), key("1"), 10)
+		require.NoError(t, err)
+		task := r.state("1")
+		require.Equal(t, []int{0, 0, 0}, []int{task.Calls, task.Failures, len(log)})
+		require.Equal(t, "EOF", task.Error)
 	})
 }
 

@@ -44,7 +44,8 @@ func isAccepted(err error) bool { return errors.Is(err, ErrAccepted) && !isPerma
 func isPermanent(err error) bool { return errors.Is(err, ErrPermanent) }
 
 // Failed reports whether the error of an attempt is a failure, for middleware that logs or counts. Nil is none, nor are
-// [Again] and [ErrAccepted], unless the error is Permanent, too.
+// [Again] and [ErrAccepted], unless the error is Permanent, too. An error of [Uncounted] is one, although the task does not
+// count it.
 func Failed(err error) bool {
 	_, again := againDelay(err)
 	return err != nil && !again && !isAccepted(err)

@@ -74,9 +74,10 @@ type Task struct {
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
-	// KeepDue makes a set keep the time of the next attempt if a task of this key is Pending: calls for one thing come
-	// together in one run, with the payload of the last one, and none puts it off (debouncing with the first call's time). Due
-	// and After count in any other state. It can't be with IfAbsent, which changes no Pending task.
+	// KeepDue makes a set keep the Due of a task of this key that is Pending or Running, and the Until of a Pending one: sets for
+	// one thing come together in one run, with the payload of the last one, at the time of the first one (debouncing). Due and
+	// After count in any other state. As by any set, a run that is under way is cut off, so events more frequent than a run is
+	// long keep it from its end. KeepDue can't be with IfAbsent, which changes no such task.
 	KeepDue bool `json:"-"`
 
 	// PayloadBytes is the size of a payload left out by Query.OmitPayload. It is zero in all other tasks. A set
@@ -105,7 +106,8 @@ type Task struct {
 	// Attempts it goes on through replays and timeout.Again. It leaves out attempts that were handed
 	// back, and so does the log of executions: those not begun, and those that failed since the node
 	// cut them off at its own end. So a target may have had more calls than that, if nodes ended
-	// during them. An extended lease is the same call. A lease counts even if it ended unsettled.
+	// during them. An extended lease is the same call. A lease counts even if it ended unsettled. So does one
+	// whose task was past its Options.NotAfter, although nobody was called.
 	Calls int `json:"calls,omitempty"`
 
 	// Failures is how many of the Calls failed: all but the present one and the successful ones. A call

@@ -105,8 +105,11 @@ func (l keyState) changed(c call, e effect) (bool, keyState) {
 		if c.verb != "move" {
 			l.attempts = 0
 		}
-		if c.verb != "keep" || l.state != engine.Pending {
+		switch {
+		case c.verb != "keep" || l.state != engine.Pending && l.state != engine.Running:
 			l.due = c.due || c.verb == "replay"
+		case l.state == engine.Running:
+			l.due = true
 		}
 		l.state, l.version = engine.Pending, e.version
 		return true, l

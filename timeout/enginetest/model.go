@@ -160,8 +160,6 @@ func (m *model) set() {
 			tasks[i].Trace = trace
 		}
 	}
-	there, err := m.any().Get(m.ctx, m.keys(ids...))
-	require.NoError(m.t, err)
 	before := m.now()
 	answers, err := m.any().Set(m.ctx, tasks)
 	after := m.now()
@@ -180,11 +178,8 @@ func (m *model) set() {
 			require.Greater(m.t, answers[i].Version, old.version, "task %s", id)
 		}
 		m.void(old)
-		if keep && was == engine.Pending {
-			waits[i] = old.waits
-			if tasks[i].Due = there[i].Until; there[i].State != engine.Pending { // an earlier one of this call has set it
-				tasks[i].Due = old.due
-			}
+		if keep && (was == engine.Pending || was == engine.Running) {
+			tasks[i].Due, waits[i] = old.due, was == engine.Pending && old.waits
 		}
 		sameTime(m.t, tasks[i].Due, answers[i].Due, "Answer.Due of "+id)
 		m.tasks[id] = &modelTask{state: engine.Pending, version: answers[i].Version, due: tasks[i].Due, waits: waits[i], payload: string(tasks[i].Payload)}

@@ -204,7 +204,11 @@ func (r *rig) checkChanged(verb verb, topic engine.Topic, was, task engine.Task,
 	require.Equal(t, engine.Pending, task.State)
 	require.Equal(t, task.Version, answer.Version)
 	sameTime(t, task.Due, answer.Due, "Answer.Due")
-	sameTime(t, task.Due, task.Until, "Until")
+	until := task.Due
+	if verb.name == "setKeepDue" && was.State == engine.Pending {
+		until = was.Until
+	}
+	sameTime(t, until, task.Until, "Until")
 	switch verb.name {
 	case "replay":
 		require.Greater(t, task.Version, was.Version)
@@ -224,13 +228,16 @@ func (r *rig) checkChanged(verb verb, topic engine.Topic, was, task engine.Task,
 	default:
 		require.Greater(t, task.Version, was.Version)
 		due := newDue
-		if verb.name == "setKeepDue" && was.State == engine.Pending {
-			due = was.Until
+		if verb.name == "setKeepDue" && (was.State == engine.Pending || was.State == engine.Running) {
+			due = was.Due
 		}
 		sameTime(t, due, task.Due, "Due")
 		require.Zero(t, task.Attempts)
 		require.Empty(t, task.Error)
 		require.Equal(t, "new", string(task.Payload))
+		if due.Before(r.now()) { // the tasks of other verbs are to be the first
+			require.Equal(t, engine.Pending, r.move(was.ID, newDue).Was)
+		}
 	}
 }
 

@@ -25,8 +25,12 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 			return en.asIs()
 		}
 		due := task.DueAt(from(task.After))
-		if task.KeepDue && was == engine.Pending {
-			due = en.at
+		at := due
+		if task.KeepDue && (was == engine.Pending || was == engine.Running) {
+			due, at = en.due, en.due
+			if was == engine.Pending {
+				at = en.at
+			}
 		}
 		if en == nil {
 			en = &entry{topic: t, id: strings.Clone(task.ID)}
@@ -36,7 +40,7 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		if task.Callback != nil || len(task.Trace) > 0 || !task.Options.IsZero() {
 			en.more = &more{callback: task.Callback.Clone(), trace: maps.Clone(task.Trace), options: task.Options.Clone()}
 		}
-		return e.retime(en, was, due)
+		return e.retime(en, was, due, at)
 	})
 }
 
@@ -48,11 +52,11 @@ func (en *entry) asIs() engine.Answer {
 	return engine.Answer{Was: en.state, Version: en.version, Due: time.UnixMilli(en.due)}
 }
 
-// retime makes a task wait for a new action time, with a new version.
-func (e *Engine) retime(en *entry, was engine.State, due int64) engine.Answer {
+// retime makes a task with an action time wait until at, with a new version.
+func (e *Engine) retime(en *entry, was engine.State, due, at int64) engine.Answer {
 	e.number++
 	en.version, en.due = e.number, due
-	e.enter(en, engine.Pending, due)
+	e.enter(en, engine.Pending, at)
 	answer := en.asIs()
 	answer.Was = was
 	return answer
@@ -73,7 +77,8 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 		if en == nil || !move.Moves(en.state, en.version) {
 			return en.asIs()
 		}
-		return e.retime(en, en.state, move.DueAt(from(move.After)))
+		due := move.DueAt(from(move.After))
+		return e.retime(en, en.state, due, due)
 	})
 }
 
@@ -98,7 +103,8 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 			return en.asIs()
 		}
 		en.begin(0)
-		return e.retime(en, engine.Dead, now())
+		due := now()
+		return e.retime(en, engine.Dead, due, due)
 	})
 }
 

@@ -140,6 +140,12 @@ func TestATaskFiledInThePastIsFoundAtOnce(t *testing.T) {
 			_, err := other.Move(t.Context(), []engine.Move{{Key: key(id), Due: past}})
 			require.NoError(t, err)
 		},
+		"set that keeps the time of a run": func(id string) {
+			set(t, other, engine.Task{ID: id, Due: past})
+			leaseOne(t, other, time.Minute)
+			lookFrom(t, e, 0)
+			set(t, other, engine.Task{ID: id, After: time.Hour, KeepDue: true})
+		},
 		"retry": func(id string) {
 			set(t, other, engine.Task{ID: id})
 			leased := leaseOne(t, other, time.Minute)

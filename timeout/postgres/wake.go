@@ -40,7 +40,12 @@ func soonIn(n int, task func(int) (topic string, due time.Time, after time.Durat
 }
 
 func soonSet(tasks []engine.Task) []string {
-	return soonIn(len(tasks), func(i int) (string, time.Time, time.Duration) { return tasks[i].Topic, tasks[i].Due, tasks[i].After })
+	return soonIn(len(tasks), func(i int) (string, time.Time, time.Duration) {
+		if tasks[i].KeepDue { // it may be due
+			return tasks[i].Topic, time.Time{}, 0
+		}
+		return tasks[i].Topic, tasks[i].Due, tasks[i].After
+	})
 }
 
 func soonMoved(moves []engine.Move) []string {

@@ -710,3 +710,27 @@ func TestAPauseIsForAVersionBeforeOneThatSomebodyHasToEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1", lease(t, e, time.Minute).ID)
 }
+
+func TestASetThatKeepsTheTimeOfAWaitingTaskWakesNobody(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	e := openEngine(t, s, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	ending := make(chan error, 1)
+	listening, stop := context.WithCancel(ctx)
+	began := make(chan struct{}, 100)
+	go func() {
+		ending <- openEngine(t, s, redis.Config{Prefix: e.Prefix()}).Wake(listening, func(string) { began <- struct{}{} }, func(engine.Key) {})
+	}()
+	<-began
+	set(t, e, engine.Task{ID: "1", After: time.Hour})
+	before := s.calls(t, "publish")
+	for range 50 {
+		set(t, e, engine.Task{ID: "1", After: time.Minute, KeepDue: true})
+	}
+	require.Equal(t, before, s.calls(t, "publish"))
+	set(t, e, engine.Task{ID: "2", After: time.Minute, KeepDue: true})
+	require.Equal(t, before+1, s.calls(t, "publish"), "an earlier task does")
+	stop()
+	require.ErrorIs(t, <-ending, context.Canceled)
+}

@@ -36,7 +36,9 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		},
 		add: func(c *invocation, i int) {
 			at := ask(tasks[i].Due, tasks[i].After)
-			soonest(&c.Args[3], at)
+			if !tasks[i].KeepDue { // set.lua knows its time
+				soonest(&c.Args[3], at)
+			}
 			c.Args = append(c.Args, tasks[i].ID, at, bodies[i])
 		},
 		ready: func(c *invocation) { c.Args[2] = overFlags(tasks, c.tasks) },
@@ -64,8 +66,8 @@ func overFlags(tasks []engine.Task, which []int) string {
 		if flags == nil {
 			flags = make([]byte, len(which))
 		}
-		if flags[j] = 1; tasks[i].KeepDue {
-			flags[j] = 2
+		if flags[j] = 2; tasks[i].IfAbsent {
+			flags[j] = 1
 		}
 	}
 	return string(flags)
@@ -101,8 +103,11 @@ func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due fu
 	}
 	for _, entry := range list(c.Answer[3]) {
 		kept := list(entry)
-		answer := &answers[c.tasks[integer(kept[0])]]
-		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
+		answer, at := &answers[c.tasks[integer(kept[0])]], integer(kept[2])
+		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(at)
+		if answer.Was == engine.Running { // it may be due
+			first = min(first, at)
+		}
 	}
 	if first >= 0 {
 		l.due.set(c.at.part, first)

@@ -96,10 +96,13 @@ func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, indic
 			continue
 		}
 		after := &found{state: engine.Pending, due: task.DueAt(at), version: version + int64(i)}
-		if before != nil && task.KeepDue && before.state == engine.Pending {
-			after.due = max(before.at, before.due) // a move to a later time changes due alone
+		kept := task.KeepDue && before != nil
+		if kept && (before.state == engine.Pending || before.state == engine.Running) {
+			after.due = before.due
 		}
-		after.at = after.due
+		if after.at = after.due; kept && before.state == engine.Pending {
+			after.at = before.at
+		}
 		answers[i].Version, answers[i].Due = after.version, time.UnixMilli(after.due)
 		if before != nil && before.logged {
 			stale = append(stale, task.ID)
@@ -110,7 +113,7 @@ func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, indic
 	values := make([]any, 0, setColumns*len(last))
 	for _, i := range indices {
 		if where, ok := last[tasks[i].ID]; ok && where == i {
-			values = appendValues(values, t, &tasks[i], answers[i], at)
+			values = appendValues(values, t, &tasks[i], there[tasks[i].ID], at)
 		}
 	}
 	if err := forget(ctx, s, t.no, stale); err != nil {
@@ -122,7 +125,7 @@ func setIn(ctx context.Context, s *session, t *topic, tasks []engine.Task, indic
 // setColumns is the number of values of a task.
 const setColumns = 10
 
-func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answer, at int64) []any {
+func appendValues(values []any, t *topic, task *engine.Task, set *found, at int64) []any {
 	var callback, payload any
 	if from := origin.Of(task); from != "" {
 		callback = from
@@ -130,8 +133,7 @@ func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answe
 	if len(task.Payload) > 0 {
 		payload = task.Payload
 	}
-	due := answer.Due.UnixMilli()
-	return append(values, t.no, task.ID, int64(engine.Hash(task.ID)), int64(engine.Pending), due, due, answer.Version, callback, payload, at)
+	return append(values, t.no, task.ID, int64(engine.Hash(task.ID)), int64(engine.Pending), set.at, set.due, set.version, callback, payload, at)
 }
 
 // insertSizes are the numbers of tasks in one insert statement.

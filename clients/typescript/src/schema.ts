@@ -280,7 +280,7 @@ export interface paths {
         };
         /**
          * The attempts of a task that have ended, the latest first
-         * @description Those that were cut off as a node ended were handed back, and are not in the list. 501 on Redis without -redis-executions, which keeps the last ones.
+         * @description Those that were cut off as a node ended were handed back, and are not in the list. With -redis-executions Redis keeps the last ones; without it the answer is 501.
          */
         get: operations["listExecutions"];
         put?: never;
@@ -683,7 +683,7 @@ export interface components {
             after?: components["schemas"]["BoundedDurationIn"];
             /** @description In place of due and after: the first time of the topic's every. */
             on_schedule?: boolean;
-            /** @description A task that waits keeps the time of its next attempt; due and after count for any other. */
+            /** @description A task that waits or runs keeps its due; due and after count for any other. Not with if_absent or If-None-Match. */
             keep_due?: boolean;
             /** @description Any JSON value, kept as it was written. At most 1 MiB. */
             payload?: {
@@ -710,7 +710,7 @@ export interface components {
             after?: components["schemas"]["BoundedDurationIn"];
             /** @description In place of due and after: the first time of the topic's every. */
             on_schedule?: boolean;
-            /** @description A task that waits keeps the time of its next attempt; due and after count for any other. */
+            /** @description A task that waits or runs keeps its due; due and after count for any other. Not with if_absent or If-None-Match. */
             keep_due?: boolean;
             /** @description Any JSON value, kept as it was written. At most 1 MiB. */
             payload?: {

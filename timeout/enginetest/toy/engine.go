@@ -84,9 +84,8 @@ func (e *toy) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool, wa
 func (e *toy) Pause(ctx context.Context, name string, paused bool, until time.Time) (engine.Topic, error) {
 	return in(ctx, e, name, func(topic engine.Topic, now time.Time) engine.Topic {
 		topic.Paused, topic.PausedUntil = paused, until
-		topic = topic.At(now.UnixMilli())
-		e.topics[name] = topic
-		return topic.Clone()
+		e.topics[name] = topic.At(now.UnixMilli())
+		return e.topics[name].Clone()
 	})
 }
 
@@ -150,7 +149,9 @@ func (e *toy) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, er
 		}
 		task.Options = set.Options.Clone()
 		if task.wait(set.DueAt(now.UnixMilli())); set.KeepDue && old.State == engine.Pending {
-			task.wait(old.Until.UnixMilli())
+			task.Due, task.Until = old.Due, old.Until
+		} else if set.KeepDue && old.State == engine.Running {
+			task.wait(old.Due.UnixMilli())
 		}
 		e.tasks[task.Key()] = task
 		return task.answer(old.State)

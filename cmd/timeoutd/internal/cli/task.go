@@ -127,7 +127,7 @@ func setTask(s *session, flags *flag.FlagSet) doing {
 		return engine.CheckTrace(task.Trace)
 	})
 	flags.BoolVar(&task.OnSchedule, "on-schedule", false, "at the first time of the topic's -every, in place of -after and -due")
-	flags.BoolVar(&task.KeepDue, "keep-due", false, "a task that waits keeps the time of its next attempt")
+	flags.BoolVar(&task.KeepDue, "keep-due", false, "a task that waits or runs keeps its time; -after and -due count for any other; not with -if-absent")
 	optionFlags(flags, &task.Options)
 	ifAbsent := flags.Bool("if-absent", false, "change nothing where there is a task that waits, runs or is dead")
 	return func(ctx context.Context, words []string) (err error) {
