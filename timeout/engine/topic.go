@@ -107,8 +107,8 @@ type Topic struct {
 	// callbacks of single tasks. GlobalConcurrency and GlobalRate must be zero.
 	Pull bool `json:"pull,omitempty"`
 
-	// Paused topics accept tasks and run none: Lease only settles leases. The field counts for a new
-	// topic only: Pause and Resume change an existing one.
+	// Paused topics accept tasks and run none: Lease only settles leases. SetTopic and ChangeTopic heed this and the next field
+	// in a new topic only: Pause, Resume and ChangeTopicIf change those of an existing one.
 	Paused bool `json:"paused,omitempty"`
 
 	// PausedUntil is when the pause of a Paused topic ends by itself, by the engine's clock, in whole milliseconds. Then
@@ -179,7 +179,7 @@ func (t Topic) At(now int64) Topic {
 		return t
 	}
 	until := Millis(t.PausedUntil)
-	if t.PausedUntil = time.UnixMilli(until); until <= now || !t.Paused {
+	if t.PausedUntil = time.UnixMilli(until).UTC(); until <= now || !t.Paused {
 		t.Paused, t.PausedUntil = false, time.Time{}
 	}
 	return t
@@ -214,9 +214,9 @@ func (t Topic) equal(other Topic) bool {
 	if t.Name == "" || other.Name == "" {
 		return t.Name == other.Name
 	}
-	a, _ := json.Marshal(t.At(0)) // times are in one zone then
+	a, err := json.Marshal(t.At(0)) // times are in one zone then
 	b, _ := json.Marshal(other.At(0))
-	return bytes.Equal(a, b)
+	return err == nil && bytes.Equal(a, b)
 }
 
 // Asked returns the existing ones of the slots of an Ask, in order and each once. Nil means all. It is

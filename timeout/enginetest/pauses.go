@@ -16,7 +16,7 @@ func testPausedUntil(r *rig) {
 	version := r.set("due", past).Version
 	r.set("later", r.later())
 	paused := topic
-	paused.Paused, paused.PausedUntil = true, time.UnixMilli(r.later().UnixMilli())
+	paused.Paused, paused.PausedUntil = true, time.UnixMilli(r.later().UnixMilli()).UTC()
 	require.Equal(r.t, paused, r.pauseUntil(true, paused.PausedUntil.Add(-time.Millisecond/2)), "the time is rounded up, and all else stays as it is")
 	require.Equal(r.t, paused, r.find(r.topic))
 	paused.Lease = 2 * topic.Lease
@@ -65,7 +65,7 @@ func testPausedUntil(r *rig) {
 	require.Equal(r.t, "third", r.afterPause(short).ID)
 
 	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
-	paused.PausedUntil = r.later()
+	paused.PausedUntil = r.later().UTC()
 	require.Equal(r.t, paused, r.make(paused), "a new one can be paused so")
 	require.Equal(r.t, paused, r.find(r.topic))
 }
@@ -120,7 +120,7 @@ func testChangedIf(r *rig) {
 	refused(first, engine.Topic{}) // it is there
 
 	second := first
-	second.Retries, second.Slots, second.Paused, second.PausedUntil = 5, 8, true, r.later()
+	second.Retries, second.Slots, second.Paused, second.PausedUntil = 5, 8, true, r.later().UTC()
 	for _, was := range []engine.Topic{first, second} {
 		kept, err := change(r.engine, second, was)
 		require.NoError(r.t, err)

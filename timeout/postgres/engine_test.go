@@ -544,3 +544,18 @@ func TestANodeDoesNotReadPastTheWholeBacklogOfOthers(t *testing.T) {
 	require.Equal(t, ids[1][0], batch.Leased[0].ID, "its own come first")
 	require.Len(t, leased(0).Leased, 7)
 }
+
+func TestAPeekAtAnEmptyTopicKnowsOfNoPause(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	ctx := t.Context()
+	now, err := e.Now(ctx)
+	require.NoError(t, err)
+	_, err = e.Pause(ctx, "orders", true, now.Add(200*time.Millisecond))
+	require.NoError(t, err)
+	for range 2 { // during it, and after that
+		waits, err := e.Peek(ctx, []engine.Peek{{Topic: "orders"}})
+		require.NoError(t, err)
+		require.Equal(t, engine.NothingDue, waits[0])
+		time.Sleep(300 * time.Millisecond)
+	}
+}

@@ -734,3 +734,45 @@ func TestASetThatKeepsTheTimeOfAWaitingTaskWakesNobody(t *testing.T) {
 	stop()
 	require.ErrorIs(t, <-ending, context.Canceled)
 }
+
+// The Maintain of a process of a version before comes between a change and what is told of it: it tells the
+// partition the rev of the record, and that there is a pause, but not when that ends.
+func TestAPauseEndsThoughAVersionBeforeHasToldOfIt(t *testing.T) {
+	e := orders(t, engine.Topic{Slots: 1})
+	set(t, e, engine.Task{ID: "1"})
+	client, hash, part := sharedServer(t).client(t), e.Prefix()+":{topics}:t", ""
+	for _, key := range client.Keys(ctx, e.Prefix()+"*").Val() {
+		if strings.HasSuffix(key, "}:m") {
+			part = key
+		}
+	}
+	e.OnStep(func(name string) error {
+		if name == "tell" {
+			var record struct {
+				Rev json.Number `json:"rev"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(client.HGet(ctx, hash, "orders").Val()), &record))
+			require.NoError(t, client.HSet(ctx, part, "rev", record.Rev.String(), "retain", 0, "paused", 1).Err()) // keep.lua of 8aec6dd0
+		}
+		return nil
+	})
+	now, err := e.Now(ctx)
+	require.NoError(t, err)
+	_, err = e.Pause(ctx, "orders", true, now.Add(300*time.Millisecond))
+	require.NoError(t, err)
+	e.OnStep(func(string) error { return nil })
+	time.Sleep(500 * time.Millisecond)
+	_, err = e.Maintain(ctx)
+	require.NoError(t, err)
+	topics, err := e.Topics(ctx)
+	require.NoError(t, err)
+	require.False(t, topics[0].Paused, "the topic says that it runs")
+	for range 20 {
+		if len(leaseBatch(t, e, engine.Ask{Max: 1}).Leased) == 1 {
+			return
+		}
+		_, _ = e.Maintain(ctx)
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("its tasks never run", client.HGetAll(ctx, part).Val())
+}

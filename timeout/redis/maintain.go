@@ -132,7 +132,7 @@ func (k kept) mostDead(looks []*invocation) int64 {
 // look is the script to find out whether keep has anything to do in a partition.
 func (k kept) look(at *partition) *invocation {
 	topic := k.Topic.WithDefaults()
-	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead))
+	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead), k.says()[2])
 	c.Keys = at.named(lookKeys)
 	c.room = 1
 	return c

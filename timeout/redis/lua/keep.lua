@@ -2,10 +2,11 @@
 -- what a topic says, if that is newer than what the partition knows. It deletes ended tasks after their time, and the
 -- oldest beyond the most, at most limit of each state. It returns whether there may be more to do, and how many
 -- dead ones it has deleted.
-local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain', 'logs')
+local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain', 'logs', 'until')
 local refused = refusal(meta)
 if refused then return refused end
-if tonumber(ARGV[1]) > tonumber(meta[3] or 0) then
+local newer = tonumber(ARGV[1]) - tonumber(meta[3] or 0)
+if newer > 0 or newer == 0 and #ARGV[3] > 1 and meta[6] ~= ARGV[1] .. ' ' .. ARGV[3] then
   heed(ARGV[1], ARGV[2], ARGV[3])
   meta[4] = ARGV[2]
 end

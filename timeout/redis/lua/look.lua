@@ -1,11 +1,12 @@
 -- look(rev, retain of the dead): whether keep has anything to do in a partition, 1 or 0, and how many dead tasks
 -- there are. It changes nothing. Few keys and no head: it runs often, on partitions with nothing to do.
 local call = redis.call
-local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain')
+local meta = call('HMGET', m, 'n', 'z', 'rev', 'retain', 'until')
 if not meta[1] then return 'gone' end
 if meta[2] then return 'sealed' end
 local dead = call('ZCARD', d)
-if tonumber(ARGV[1]) > tonumber(meta[3] or 0) then return {1, dead} end
+local newer = tonumber(ARGV[1]) - tonumber(meta[3] or 0)
+if newer > 0 or newer == 0 and #ARGV[3] > 1 and meta[5] ~= ARGV[1] .. ' ' .. ARGV[3] then return {1, dead} end
 if dead == 0 and call('EXISTS', f, r) == 0 then return {0, 0} end
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
