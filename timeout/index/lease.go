@@ -56,15 +56,13 @@ func (e *Engine) Lease(ctx context.Context, ask engine.Ask) (engine.Batch, error
 	if err != nil {
 		return batch, err
 	}
-	if refused && len(batch.Leased) == 0 { // it can be paused for long, and the primary knows
-		return e.fromPrimary(ctx, ask, batch)
-	}
 	for _, leased := range batch.Leased {
 		if leased.Due.After(batch.Now) { // the primary has leased it, so its clock has reached Due
 			batch.Now = leased.Due
 		}
 	}
-	if !horizon.After(batch.Now) && len(found.Leased) < ask.Max {
+	paused := refused && len(batch.Leased) == 0 // perhaps for long, and the primary knows
+	if paused || !horizon.After(batch.Now) && len(found.Leased) < ask.Max {
 		return e.fromPrimary(ctx, ask, batch)
 	}
 	return batch, nil

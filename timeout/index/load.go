@@ -200,9 +200,6 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string), ended func(k
 	return failure
 }
 
-// Logs reports whether the primary keeps a log of executions.
-func (e *Engine) Logs() bool { return engine.Logs(e.Primary) }
-
 // Executions implements engine.Log if the primary does. Otherwise it returns engine.ErrUnsupported.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	log, ok := e.Primary.(engine.Log)

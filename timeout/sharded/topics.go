@@ -49,11 +49,10 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool, 
 			return e.align(ctx, s, eng)
 		})
 	})
-	isNew := onlyNew || len(was) > 0 && was[0].Name == ""
-	if err := errors.Join(errs...); err != nil && (!isNew || ctx.Err() != nil) {
-		return e.wholeOf(kept), err
+	if err = errors.Join(errs...); ctx.Err() == nil && (onlyNew || len(was) > 0 && was[0].Name == "") {
+		err = nil // it is new
 	}
-	return e.wholeOf(kept), nil
+	return e.wholeOf(kept), err
 }
 
 // shareOf returns a topic for a shard, with a share of MaxDead.
@@ -75,7 +74,7 @@ func (e *core) wholeOf(share engine.Topic) engine.Topic {
 	return share
 }
 
-// Pause implements engine.Engine. It is like SetTopic for an existing topic.
+// Pause implements engine.Engine. It is like SetTopic for an existing topic. Each shard ends a pause by its own clock.
 func (e *core) Pause(ctx context.Context, name string, paused bool, until time.Time) (kept engine.Topic, err error) {
 	if name == engine.Reserved {
 		return kept, noTopic(name)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -70,14 +71,15 @@ func fieldsOf(topic engine.Topic) map[string]json.RawMessage {
 
 // SetTopic makes a topic, or changes all settings of an existing one but the pause, and returns it
 // with the defaults filled in: Every and Callback, too, are gone if the topic has none. See ChangeTopic. Slots of zero
-// stay as they are. Fewer slots than there are, and Paused
-// of a topic that runs, are engine.ErrConflict. A pause lasts until Resume.
+// stay as they are. Fewer slots than there are, and
+// Paused of a topic that runs, are engine.ErrConflict.
 func (c *Client) SetTopic(ctx context.Context, topic engine.Topic) (engine.Topic, error) {
 	return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic))
 }
 
 // SetTopicIf is SetTopic for a topic that still is as was, as another call has returned it with scope admin. Otherwise it
 // changes nothing, and the error is engine.ErrChanged. A zero was means that there must be no such topic.
+// The pause stays in any case.
 func (c *Client) SetTopicIf(ctx context.Context, was, topic engine.Topic) (engine.Topic, error) {
 	if was.Name == "" {
 		return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic), "If-None-Match", "*")
@@ -90,9 +92,12 @@ func (c *Client) Pause(ctx context.Context, topic string) (engine.Topic, error) 
 	return c.PauseAs(ctx, topic, wire.Pause{})
 }
 
-// PauseUntil is Pause with an end, by the clock of the server's engine.
+// PauseUntil is Pause with an end, by the clock of the server's engine. A zero time is engine.ErrArgument.
 func (c *Client) PauseUntil(ctx context.Context, topic string, until time.Time) (engine.Topic, error) {
-	return c.PauseAs(ctx, topic, wire.Pause{Until: wire.Instant{Time: until}})
+	if until.IsZero() {
+		return engine.Topic{}, fmt.Errorf("%w: until %v of a pause of topic %s, must not be zero", engine.ErrArgument, until, topic)
+	}
+	return c.PauseAs(ctx, topic, wire.Pause{Until: wire.Instant{Time: until.Add(time.Millisecond - 1)}}) // rounded up
 }
 
 // PauseAs is Pause with an end, perhaps after a duration.

@@ -94,11 +94,14 @@ func (h *Handler) changeTopic(patch bool) func(http.ResponseWriter, *http.Reques
 	}
 }
 
+// changeTries is how often a change of a topic is tried while others change it.
+const changeTries = 100
+
 // change changes a topic on the conditions of a request. The function gets the topic as it is, without a name if there is none,
 // and returns it as it is to be. It is called again if somebody else has changed the topic in between: no change is lost.
 func (h *Handler) change(r *http.Request, name string, to func(has timeout.Topic) (timeout.Topic, error)) (change timeout.TopicChange, err error) {
 	defer h.stats.forget()
-	for {
+	for range changeTries {
 		has, err := h.center.Topic(r.Context(), name)
 		if err != nil && !errors.Is(err, timeout.ErrNotFound) {
 			return change, err
@@ -114,6 +117,7 @@ func (h *Handler) change(r *http.Request, name string, to func(has timeout.Topic
 			return change, err
 		}
 	}
+	return change, fmt.Errorf("%w: topic %s was changed by others in each of %d tries", timeout.ErrChanged, name, changeTries)
 }
 
 // checkMatch returns an error if a topic is not as If-Match and If-None-Match of a request say. Without a name there is none.
@@ -125,10 +129,10 @@ func checkMatch(r *http.Request, name string, has timeout.Topic) error {
 	if onlyNew && has.Name != "" {
 		return fmt.Errorf("%w: topic %s is there, and If-None-Match is *", timeout.ErrChanged, name)
 	}
-	tags, tag := strings.Join(r.Header.Values("If-Match"), ","), wire.TopicOf(has).ETag()
-	if tags == "" {
+	if !hasHeader(r, "If-Match") {
 		return nil
 	}
+	tags, tag := strings.Join(r.Header.Values("If-Match"), ","), wire.TopicOf(has).ETag()
 	for one := range strings.SplitSeq(tags, ",") {
 		switch one = strings.TrimSpace(one); {
 		case one == "*" && has.Name != "", one == tag && has.Name != "":
@@ -139,6 +143,9 @@ func checkMatch(r *http.Request, name string, has timeout.Topic) error {
 	}
 	return fmt.Errorf("%w: topic %s is not as it was with %.*q: read it again", timeout.ErrChanged, name, maxShown, tags)
 }
+
+// hasHeader reports whether a request has a header, perhaps an empty one, as of a variable that is not set.
+func hasHeader(r *http.Request, name string) bool { return len(r.Header.Values(name)) > 0 }
 
 var entityTag = regexp.MustCompile(`^(W/)?"[^"]*"$`)
 
@@ -229,7 +236,7 @@ func (b *topicBody) lost(was, now wire.Topic) (names []string) {
 }
 
 func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request, name string) error {
-	if tags := r.Header.Get("If-Match"); tags != "" {
+	if tags := r.Header.Values("If-Match"); len(tags) > 0 {
 		return fmt.Errorf("%w: If-Match %.*q of a DELETE, must not be there: the tasks that would go are not compared", timeout.ErrArgument, maxShown, tags)
 	}
 	if err := h.center.DropTopic(r.Context(), name); err != nil {
@@ -249,9 +256,12 @@ func (h *Handler) pause(paused bool) func(http.ResponseWriter, *http.Request, st
 				return err
 			}
 		}
-		now, err := h.center.Now(r.Context())
-		if err != nil {
-			return err
+		var now time.Time
+		if pause.For != nil {
+			var err error
+			if now, err = h.center.Now(r.Context()); err != nil {
+				return err
+			}
 		}
 		until, err := pause.End(now)
 		if err != nil {
@@ -271,8 +281,11 @@ func (h *Handler) pause(paused bool) func(http.ResponseWriter, *http.Request, st
 func (h *Handler) setPause(r *http.Request, name string, paused bool, until time.Time) (topic timeout.Topic, err error) {
 	ctx := r.Context()
 	switch {
-	case r.Header.Get("If-Match") != "":
+	case hasHeader(r, "If-Match"), hasHeader(r, "If-None-Match"):
 		change, err := h.change(r, name, func(has timeout.Topic) (timeout.Topic, error) {
+			if has.Name == "" {
+				return has, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+			}
 			has.Paused, has.PausedUntil = paused, until
 			return has, nil
 		})

@@ -149,10 +149,12 @@ func TestAChangeOnConditionOfATopicThatIsAnotherOneIsNone(t *testing.T) {
 	for _, stale := range []string{first.header.Get("ETag"), `"x"`, `"x", "y"`, "W/" + tag(), `""`} {
 		require.Equal(t, refused, changes(s, "If-Match", stale), stale)
 	}
-	for _, bad := range []string{"x", `"x`, `"x", y`, "W/"} {
+	for _, bad := range []string{"", "x", `"x`, `"x", y`, "W/"} {
 		a := s.raw(http.MethodPatch, mail, `{"retries":9}`, "If-Match", bad)
 		require.Contains(t, a.problem(t).Detail, fmt.Sprintf("If-Match %q, must be * or the ETag of a topic", bad))
 	}
+	require.Equal(t, http.StatusPreconditionFailed, s.raw(http.MethodPost, mail+"/pause", ``, "If-None-Match", "*").status)
+	require.Equal(t, http.StatusNotFound, s.raw(http.MethodPost, "/v1/topics/none/pause", ``, "If-None-Match", "*").status)
 	require.Contains(t, s.raw(http.MethodDelete, mail, "", "If-Match", tag()).problem(t).Detail, "of a DELETE, must not be there")
 	require.Contains(t, s.raw(http.MethodPut, mail, "{}", "If-None-Match", tag()).problem(t).Detail, "must be *")
 	require.Equal(t, before, get[wire.TopicCounts](s, mail).Topic, "nothing is changed then")
