@@ -41,8 +41,8 @@ type Config struct {
 
 	// Middleware wraps each attempt of this node at a task, by a handler or a callback: what it does before next is done before
 	// the attempt, and what it does after next after it. It sees and may change the context, the task and the error, which can be a
-	// success: see Failed. The error that it returns is that of the attempt. The first one is the outermost. It is called with a handler when that is given to
-	// Center.Handle, and at each callback. A task of Topic.Pull has its attempts elsewhere.
+	// success: see Failed. The error that it returns is that of the attempt. The first one is the outermost. It is called with
+	// a handler when that is given to Center.Handle, and at each callback. A task of Topic.Pull has its attempts elsewhere.
 	Middleware []func(next Handler) Handler
 
 	// OnDead is called after a task has become Dead, on the node that has told the engine so, with the last error. It may

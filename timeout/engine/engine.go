@@ -57,8 +57,9 @@ type Engine interface {
 
 	// Set makes each task wait for its action time, whatever its state was. The attempts start
 	// anew, like Created and all counts, the log is empty, and the lease of a running task is void. With IfAbsent
-	// it changes nothing if the task is Pending, Running or Dead. With KeepDue a Pending task keeps its Due and Until, and a Running one its Due. If a key occurs several times in tasks, the last one
-	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
+	// it changes nothing if the task is Pending, Running or Dead. With KeepDue a Pending task keeps its Due and Until, and
+	// a Running one its Due. If a key occurs several times in tasks, the last one stays. Set makes
+	// no topics: if a task's topic does not exist, its Err is ErrNotFound.
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
 
 	// Move changes the action time of pending tasks that match the move, before the first attempt or

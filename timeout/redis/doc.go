@@ -13,8 +13,8 @@
 // id. Each partition has keys of its own, with a hash tag. So all of them are on one server,
 // and a script changes them at once: five sorted sets of ids by state, scored with a time; a hash
 // of bodies; one of attempts, for tasks with a lease now or before; and one of the partition's own
-// fields, with the logs of executions if Config.Executions is set. A script handles at most 256 tasks. Without a Cluster, one run of it can be about several
-// partitions, and then about 128 tasks at most. Redis's own clock decides what is due.
+// fields, with the logs of executions if Config.Executions is set. A script handles at most 256 tasks. Without a Cluster,
+// one run of it can be about several partitions, and then about 128 tasks at most. Redis's own clock decides what is due.
 //
 // More slots are a mask over the partitions, and move nothing. Slot s of a topic with p partitions is about partition s mod p. So
 // several slots share one, and their nodes share its tasks. In a Cluster a topic is on as many servers as it has
